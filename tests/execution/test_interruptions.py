@@ -342,7 +342,7 @@ def test_a_job_goes_on_wherever_its_controller_died(bench: Bench, until: str) ->
     heard: list[bool] = []
 
     class Adopted(Listener):
-        def job_started(self, job: Any, adopted: bool) -> None:
+        def job_started(self, job: Any, adopted: bool, *_: Any) -> None:
             heard.append(adopted)
 
     result = bench.run(Adopted(), **ONE)
@@ -361,7 +361,7 @@ def test_adopted_jobs_go_first(bench: Bench) -> None:
     begun: list[str] = []
 
     class Started(Listener):
-        def job_started(self, job: Any, adopted: bool) -> None:
+        def job_started(self, job: Any, adopted: bool, *_: Any) -> None:
             begun.append(job.job_id)
 
     assert bench.run(Started(), max_workers=1, run_id="one").ok

@@ -286,7 +286,7 @@ def test_a_run_is_told_in_order(bench: Bench, tmp_path: Path) -> None:
         def job_reused(self, job: Any, row: Any) -> None:
             said.append(f"reused {row.status}")
 
-        def job_started(self, job: Any, adopted: bool) -> None:
+        def job_started(self, job: Any, adopted: bool, *_: Any) -> None:
             said.append(f"started {adopted}")
 
         def candidate_evaluated(self, job: Any, line: Any) -> None:

@@ -1,7 +1,8 @@
 """The events of a run: one type each, one union, and the dispatcher that hands them to a subscriber.
 
 Everything that shows or mirrors a run (lines, JSON lines, the live table, a notebook, `attach`) is a function of this
-stream. ``trace-bench attach`` makes the same events from the journal and the files of a run in another process.
+stream, and so is the run's journal (`trace_bench.execution.run_journal`). ``trace-bench attach`` makes the same events
+from the journal and the files of a run in another process.
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ class JobView(Protocol):
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The first event. `jobs` are in the order of the plan, and at most `workers` of them run at a time."""
+    """The first event. `jobs` are in the order of the plan, and at most `workers` of them run at a time.
+
+    Attributes:
+        continued: the run was started before; `afresh` if all of it is run again.
+    """
 
     run_id: str
     layout: RunLayout
@@ -56,6 +61,7 @@ class RunStarted:
     workers: int
     continued: bool = False
     warnings: Sequence[str] = ()
+    afresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,10 +82,17 @@ class JobQueued:
 
 @dataclass(frozen=True)
 class JobStarted:
-    """The sandbox of a job is about to be made, or was found again (`adopted`)."""
+    """The sandbox of a job is about to be made, or was found again (`adopted`).
+
+    Attributes:
+        host: None if there is only one host.
+        waited: seconds between the allocation of a host and this start.
+    """
 
     job: JobView
     adopted: bool = False
+    host: str | None = None
+    waited: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -158,6 +171,51 @@ class JobSkipped:
 
 
 @dataclass(frozen=True)
+class HostLost:
+    """One of several hosts does not answer; its jobs move to others."""
+
+    host: str
+
+
+@dataclass(frozen=True)
+class HostReturned:
+    """A host that was lost answers again."""
+
+    host: str
+
+
+@dataclass(frozen=True)
+class GpusWithdrawn:
+    """No further job gets these `devices` of `host`, since one of them does not answer."""
+
+    host: str
+    devices: Sequence[str]
+
+
+@dataclass(frozen=True)
+class SandboxLeft:
+    """The sandbox of this name could not be removed, and may go on costing."""
+
+    job_id: str | None
+    sandbox: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class JobsEnded:
+    """No job of the run is running any more; its tables are about to be written.
+
+    Attributes:
+        rows: as in `RunEnded`.
+        error: the sentence that ended the run early, with the `exit_code` of the command.
+    """
+
+    rows: Sequence[Results]
+    error: str | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True)
 class RunEnded:
     """The last event: the tables are written, also after an interruption.
 
@@ -189,6 +247,11 @@ Event = (
     | JobRetried
     | JobFinished
     | JobSkipped
+    | HostLost
+    | HostReturned
+    | GpusWithdrawn
+    | SandboxLeft
+    | JobsEnded
     | RunEnded
 )
 Subscriber = Callable[[Event], None]

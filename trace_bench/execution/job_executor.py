@@ -12,6 +12,7 @@ from trace_bench.display.log import entry
 from trace_bench.errors import Boundary, EnvironmentUnavailable, Interrupted, TraceBenchError
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.decision import NOT_OF_THE_HOST, AttemptSummary, HostError, NextStep, decide, host_error_of
+from trace_bench.execution.events import GpusWithdrawn, HostLost, JobFinished, JobStarted
 from trace_bench.execution.reporting import RunReporter
 from trace_bench.execution.sandboxes import NotStarted
 from trace_bench.execution.stopping import StopRequests
@@ -96,7 +97,7 @@ class JobExecutor:
         return self._ended(job, moved.row)
 
     def _ended(self, job: PlannedJob, row: Results) -> Results:
-        self.reporter.job_ended(job, row)
+        self.reporter.notify(JobFinished(job, row))
         return row
 
     def _apply(
@@ -107,10 +108,10 @@ class JobExecutor:
         if step.wait_for_engine and error is not None:
             self.outage.wait(error, self.plan.run_id, job.job_id)
         if step.host_lost and self.lost_hosts.lost(host, job.job_id, error or _starts_nothing(host, row)):
-            self.reporter.note("host.lost", host=host)
+            self.reporter.notify(HostLost(host))
         if step.withdraw_gpus:
             self.allocator.withdraw_gpus(allocation)
-            self.reporter.note("gpus.withdrawn", host=host or None, devices=list(allocation.lease.devices))
+            self.reporter.notify(GpusWithdrawn(host, allocation.lease.devices))
 
     def _pause(self, job: PlannedJob, attempt: int) -> None:
         """Wait before an attempt, for a random time: jobs that failed together do not come back together."""
@@ -198,7 +199,7 @@ class _Turn:
         one_host = self._executor.allocator.has_one_host
         host = None if one_host else self._allocation.host.name
         waited = time.monotonic() - self._came
-        self._executor.reporter.job_started(self._job, adopted=adopted is not None, host=host, waited=waited)
+        self._executor.reporter.notify(JobStarted(self._job, adopted is not None, host, round(waited, 3)))
 
     def _host_starts_nothing(self, row: Results) -> bool:
         """Whether several sandboxes in a row ended on the host before their first message, this one included."""

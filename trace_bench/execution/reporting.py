@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
@@ -16,21 +15,19 @@ from trace_bench.artifacts.records import Results, Usage
 from trace_bench.artifacts.writers import Journal
 from trace_bench.display.log import entry, logged_to_file
 from trace_bench.execution.events import (
+    Event,
     EventDispatcher,
-    JobFinished,
     JobQueued,
     JobRetried,
     JobReused,
-    JobSkipped,
-    JobStarted,
     ModelCallDelayed,
-    RunEnded,
     RunStarted,
     SandboxUp,
     Subscriber,
     UsageChanged,
 )
 from trace_bench.execution.live import JobListener
+from trace_bench.execution.run_journal import journal_line
 from trace_bench.execution.session import Listener
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.plan import RunPlan
@@ -91,29 +88,43 @@ class RunReporter:
         """Return once the display has all events."""
         self._events.close()
 
-    def note(self, event: str, **fields: Any) -> None:
-        """Append a line to the journal, and to the log. It includes the seconds of this controller: it may be the last
-        line."""
-        _LOG.info(entry(event, **fields))
+    def notify(self, event: Event) -> None:
+        """Record `event`, and pass it on to the display.
+
+        Raises:
+            OSError: the disk is full. The display gets the event nevertheless.
+        """
+        try:
+            self.record(event)
+        except OSError:
+            if not isinstance(event, SandboxUp):  # its job runs on; the files that must be written report the disk
+                raise
+        finally:
+            self._events.notify(event)
+
+    def record(self, event: Event) -> None:
+        """Write `event` to the journal and the log, if it is one that they keep."""
+        line = journal_line(event)
+        if line is None:
+            return
+        _LOG.info(entry(**line))
         with self._journal_lock:  # lines are in the order of their times
             if self._journal is not None:
-                seconds = round(self._budget.elapsed, 6)
-                self._journal.append({"t": now(), "event": event, **fields, "seconds": seconds})
+                # The seconds of this controller are in every line: it may be the last one.
+                self._journal.append({"t": now(), **line, "seconds": round(self._budget.elapsed, 6)})
 
-    # -- events of the run ---------------------------------------------------------------------------------------
+    def run_started(self, *, afresh: bool) -> RunStarted:
+        """Pass on the start of the run, and the jobs whose earlier results are reused.
 
-    def run_started(self) -> None:
-        """Notify the display of the run, and of the jobs whose earlier results are reused."""
-        plan = self._plan
-        start = RunStarted(plan.run_id, plan.layout, plan.jobs, plan.config.max_workers, plan.continued, plan.warnings)
+        The start is to be recorded once the journal is open: the display has it before that can fail.
+        """
+        plan, workers = self._plan, self._plan.config.max_workers
+        start = RunStarted(plan.run_id, plan.layout, plan.jobs, workers, plan.continued, plan.warnings, afresh)
         self._events.notify(start)
         for job in plan.jobs:
             if job.decision == "reuse":
-                row = plan.reused[job.job_id]
-                self._events.notify(JobReused(job, row))
-
-    def run_ended(self, end: RunEnded) -> None:
-        self._events.notify(end)
+                self._events.notify(JobReused(job, plan.reused[job.job_id]))
+        return start
 
     # -- events of jobs ------------------------------------------------------------------------------------------
 
@@ -122,18 +133,10 @@ class RunReporter:
         return JobListener(job, self._plan.layout.job(job.job_id), self._events.notify, self._message_came)
 
     def job_queued(self, job_id: str, host: str) -> None:
-        """A job waits for resources of `host` that other controllers may hold. Reported once for each job."""
-        if job_id in self._queued:
-            return
-        self._queued.add(job_id)
-        job = self._jobs[job_id]
-        self.note("lease.wait", job_id=job_id, host=host)
-        self._events.notify(JobQueued(job, host))
-
-    def job_started(self, job: PlannedJob, *, adopted: bool, host: str | None, waited: float) -> None:
-        self._events.notify(JobStarted(job, adopted))
-        where = {} if host is None else {"host": host}
-        self.note("job.start", job_id=job.job_id, adopted=adopted, **where, waited=round(waited, 3))
+        """Report, once for each job, that it waits for resources of `host` that other controllers may hold."""
+        if job_id not in self._queued:
+            self._queued.add(job_id)
+            self.notify(JobQueued(self._jobs[job_id], host))
 
     def has_spoken(self, job: PlannedJob) -> bool:
         """Whether the sandbox of the current attempt has sent a message."""
@@ -142,22 +145,13 @@ class RunReporter:
     def job_retried(self, job: PlannedJob, row: Results, attempt: int) -> None:
         """`row` is the result of the last attempt; `attempt` is the number of the next."""
         self._spoken.discard(job.job_id)
-        self.note("job.retry", job_id=row.job_id, failure_kind=row.failure_kind, attempt=attempt)
-        self._events.notify(JobRetried(job, row, attempt))
-
-    def job_ended(self, job: PlannedJob, row: Results) -> None:
-        self.note("job.end", job_id=row.job_id, status=row.status, failure_kind=row.failure_kind,
-                  stop_reason=row.stop_reason)  # fmt: skip
-        self._events.notify(JobFinished(job, row))
-
-    def job_skipped(self, job: PlannedJob, row: Results) -> None:
-        self._events.notify(JobSkipped(job, row))
+        self.notify(JobRetried(job, row, attempt))
 
     def model_call_waits(self, job_id: str, seconds: float, why: str) -> None:
         """A model call of a job is delayed. Delays of less than `LONG_DELAY` are not reported."""
         if seconds >= LONG_DELAY and (job := self._jobs.get(job_id)) is not None:
             _LOG.info(entry("model_call.delayed", job_id=job_id, pause=round(seconds, 3), why=why))
-            self._events.notify(ModelCallDelayed(job, seconds, known.text(why)))
+            self.notify(ModelCallDelayed(job, seconds, known.text(why)))
 
     def usage(self, running: Iterable[PlannedJob], gateway: Gateway) -> None:
         """Report what the models of running jobs have used, at most every `USAGE_EVERY` seconds."""
@@ -169,7 +163,7 @@ class RunReporter:
             usage = found.get(job.job_id)
             if usage is not None and usage != self._usage.get(job.job_id, Usage()):
                 self._usage[job.job_id] = usage
-                self._events.notify(UsageChanged(job, usage))
+                self.notify(UsageChanged(job, usage))
 
     def _message_came(self, job: PlannedJob) -> None:
         if job.job_id in self._spoken:
@@ -177,9 +171,7 @@ class RunReporter:
         self._spoken.add(job.job_id)
         host = host_of(self._plan.layout.job(job.job_id))
         self.on_first_message(job, host)
-        with contextlib.suppress(OSError):  # a full disk is reported by the files that must be written
-            self.note("job.up", job_id=job.job_id, host=host or None)
-        self._events.notify(SandboxUp(job, host))
+        self.notify(SandboxUp(job, host))
 
 
 def host_of(job: JobLayout) -> str:

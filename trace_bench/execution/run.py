@@ -6,7 +6,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.records import Results
@@ -16,7 +15,16 @@ from trace_bench.errors import ExitCode, Interrupted, SandboxError, TraceBenchEr
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.attempt_files import keep_attempt
 from trace_bench.execution.dispatch import Dispatcher, remembered
-from trace_bench.execution.events import RunEnded, Subscriber, ignore
+from trace_bench.execution.events import (
+    HostReturned,
+    JobsEnded,
+    JobSkipped,
+    RunEnded,
+    RunStarted,
+    SandboxLeft,
+    Subscriber,
+    ignore,
+)
 from trace_bench.execution.job_executor import JobExecutor
 from trace_bench.execution.providers import cache_of, providers_of
 from trace_bench.execution.records import RunRecords, write_records
@@ -32,7 +40,7 @@ from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.run_budget import RunBudget, limits_of
 from trace_bench.records import parquet
-from trace_bench.records.rows import is_final, was_cut
+from trace_bench.records.rows import is_final
 from trace_bench.records.tables import preload_standings
 from trace_bench.sandbox.base import Sandbox, SuppliesImages
 from trace_bench.sandbox.labels import JOB
@@ -90,11 +98,11 @@ class Run:
             self._stop.forget_cancellations()
             write_records(plan)
             remember_backend(plan.run_id, BackendChoice.of(plan.config))
-        reporter.run_started()
+        start = reporter.run_started(afresh=plan.continued and plan.config.resume == "none")
         failure: BaseException | None = None
         with contextlib.nullcontext() if unchanged else reporter.journal():
             try:
-                self._start(reporter)
+                self._start(reporter, start)
                 self._run_jobs(reporter)
             except KeyboardInterrupt as error:
                 failure = error if isinstance(error, Interrupted) else self._interrupted()
@@ -111,14 +119,12 @@ class Run:
             raise failure
         return found
 
-    def _start(self, reporter: RunReporter) -> None:
+    def _start(self, reporter: RunReporter, start: RunStarted) -> None:
         """Begin the run's time, and clear away what an earlier controller left."""
         plan = self._plan
-        afresh = plan.continued and plan.config.resume == "none"
-        reporter.note("run.start", jobs=len(plan.jobs), reused=len(self._records.rows),
-                      workers=plan.config.max_workers, continued=plan.continued, afresh=afresh)  # fmt: skip
-        self._budget.begin()  # after that line: the next controller counts seconds from there
-        for job in plan.jobs if afresh else ():
+        reporter.record(start)
+        self._budget.begin()  # after that event: the next controller counts seconds from there
+        for job in plan.jobs if start.afresh else ():
             # Of all jobs: a job that does not start must not keep a result that the budget does not include.
             keep_attempt(plan.layout.job(job.job_id), calls=True)
         for sandbox in plan.leftovers:
@@ -168,7 +174,7 @@ class Run:
             taken=backend.taken if isinstance(backend, Shared) else lambda _: Taken(),
         )
         lost_hosts = LostHosts(
-            backend, allocator, plan.run_id, on_back=lambda host: reporter.note("host.back", host=host)
+            backend, allocator, plan.run_id, on_back=lambda host: reporter.notify(HostReturned(host))
         )
         reporter.on_first_message = lambda job, host: lost_hosts.start_succeeded(host, job.job.suite) if host else None
         if isinstance(backend, SuppliesImages):
@@ -205,7 +211,7 @@ class Run:
             except SandboxError as error:
                 self._unremoved.append(sandbox.name)
                 why = clean_line(str(error), 400)
-                reporter.note("sandbox.left", job_id=sandbox.labels.get(JOB), sandbox=sandbox.name, message=why)
+                reporter.notify(SandboxLeft(sandbox.labels.get(JOB), sandbox.name, why))
 
     def _skip(self, jobs: JobQueue, reason: str) -> None:
         if jobs:
@@ -224,11 +230,9 @@ class Run:
     ) -> tuple[tuple[Results, ...], ReplayReport | None]:
         """Record the end of the run, and report it."""
         plan, replay = self._plan, None
-        rows, outcomes = self._records.complete(failure, reporter.job_skipped)
+        rows, outcomes = self._records.complete(failure, lambda job, row: reporter.notify(JobSkipped(job, row)))
         if write:
-            cut = sum(map(was_cut, rows))
-            reporter.note("run.end", finished=sum(map(is_final, rows)), interrupted=cut, jobs=len(rows),
-                          **_end(failure))  # fmt: skip
+            reporter.notify(_jobs_ended(rows, failure))
             reporter.close_log()
             replay = self._records.write_final(rows, outcomes, self._stop.forget_cancellations)
         end = RunEnded(
@@ -239,7 +243,7 @@ class Run:
             error=known.text(str(failure)) if failure is not None else None,
             left=tuple(self._unremoved),
         )
-        reporter.run_ended(end)
+        reporter.notify(end)
         return rows, replay
 
 
@@ -248,10 +252,10 @@ def _preload() -> None:
     preload_standings()
 
 
-def _end(failure: BaseException | None) -> dict[str, Any]:
-    """Message and exit code of what ended the run before its time, for its journal."""
+def _jobs_ended(rows: Sequence[Results], failure: BaseException | None) -> JobsEnded:
+    """The event, with message and exit code of `failure`, which ended the run early."""
     if failure is None:
-        return {}
+        return JobsEnded(rows)
     code = failure.exit_code if isinstance(failure, TraceBenchError) else ExitCode.JOB_FAILED
     code = ExitCode.INTERRUPTED if isinstance(failure, KeyboardInterrupt) else code
-    return {"error": known.text(str(failure)), "exit_code": int(code)}
+    return JobsEnded(rows, known.text(str(failure)), int(code))
