@@ -47,7 +47,7 @@ def _print(report: AuditReport) -> None:
     emit()
     wide = max(len(claim.claim) for claim in report.claims)
     for claim in report.claims:
-        emit(f"{claim.verdict.ljust(12)}  {claim.claim.ljust(wide)}  {quoted(claim.says, 400)}")
+        emit(f"{claim.verdict.ljust(12)}  {claim.claim.ljust(wide)}  {claim.says}")
         for evidence in claim.evidence:
             emit(f"{' ' * 14}{_sentence(evidence)}")
         if claim.found > len(claim.evidence) > 0:
@@ -58,7 +58,7 @@ def _print(report: AuditReport) -> None:
 
 def _sentence(evidence: Evidence) -> str:
     place = f"{evidence.file}: {evidence.key}" if evidence.key and evidence.file else evidence.file or evidence.key
-    text = f"{quoted(place, 300)} is {_text(evidence.was)}"
+    text = f"{place} is {_text(evidence.was)}"
     return text if evidence.due is None else f"{text}, should be {_text(evidence.due)}"
 
 

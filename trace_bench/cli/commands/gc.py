@@ -61,7 +61,7 @@ def gc(
         emit(f"{megabytes(size)} in {len(gone)} places {'would be' if dry_run else 'are'} free")
     changed = sorted({item.run.run_id for item in gone if item.listed and not item.is_run and item.run is not None})
     if changed and not dry_run:
-        names = ", ".join(quoted(name, 128) for name in changed[:5]) + (" …" if len(changed) > 5 else "")
+        names = ", ".join(changed[:5]) + (" …" if len(changed) > 5 else "")
         note(f"files of the index have gone, so that the digest is another one now: {names}")
     note("left alone: the response cache (trace-bench llm cache --clear) and images (docker image prune)")
     if failed:
@@ -76,5 +76,5 @@ def seconds(text: str) -> float:
     """
     found = _AGE.fullmatch(text.strip().lower())
     if found is None:
-        raise ConfigError(f"--older-than: {quoted(text)!r} is no age; write 30d, 12h or 2w")
+        raise ConfigError(f"--older-than: {text!r} is no age; write 30d, 12h or 2w")
     return float(found[1]) * _UNITS[found[2]]
