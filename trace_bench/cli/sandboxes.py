@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.display.console import note
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError, TraceBenchError
 from trace_bench.records.runs import LATEST, AmbiguousRun, exact_run, find_run, run_id_of
-from trace_bench.sandbox.base import Backend, Sandbox
+from trace_bench.sandbox.base import Backend, Sandbox, SeveralEngines
 from trace_bench.sandbox.labels import OWNER, RUN, UID_BASE, owner, uid_base
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -21,21 +20,14 @@ class ControllerAlive(EnvironmentUnavailable):
     """The sandbox belongs to a controller that is alive."""
 
 
-@runtime_checkable
-class SeveralHosts(Protocol):
-    """A backend some of whose hosts may be away."""
-
-    def unreachable(self) -> Mapping[str, str]: ...
-
-
 @dataclass(frozen=True)
 class RunNamed:
-    """A run that a command line names, whose folder may be gone: then only its sandboxes know it.
+    """A run that a command line names. Its folder may be gone: then only its sandboxes carry its id.
 
     Attributes:
-        run_id: what its places are remembered by; `text` itself where no folder says more.
+        run_id: the id under which its hosts are recorded; `text` itself if no folder says more.
         layout: its folder, if it is there.
-        exact: whether `text` is all of its id, or its folder.
+        exact: whether `text` is its complete id, or its folder.
         problem: why there is no such folder.
     """
 
@@ -67,7 +59,7 @@ class RunNamed:
         """The id of the run, where `found` are all sandboxes that there are.
 
         Raises:
-            ConfigError: `text` is neither a run nor one that a sandbox is of.
+            ConfigError: `text` is neither a run nor the run of any sandbox.
         """
         if not self.exact and self.text != LATEST and any(each.labels.get(RUN) == self.text for each in found):
             return self.text
@@ -79,15 +71,16 @@ class RunNamed:
 
 
 def own_sandboxes(backend: Backend) -> list[Sandbox]:
-    """All that controllers of this user on this host made, in whatever state; hosts that do not answer are named.
+    """All sandboxes that controllers of this user on this machine made, in any state. Hosts that do not answer are
+    named in a note.
 
     Raises:
         SandboxError: no host answers.
     """
     found = backend.find({OWNER: owner()})
-    if isinstance(backend, SeveralHosts):
+    if isinstance(backend, SeveralEngines):
         for name, why in backend.unreachable().items():
-            note(f"host {name} does not answer, and what is there is not known: {why}")
+            note(f"host {name} does not answer, so its sandboxes are not known: {why}")
     return found
 
 
@@ -131,7 +124,7 @@ def remove_each(
 
 @contextmanager
 def held(backend: Backend, sandbox: Sandbox) -> Iterator[None]:
-    """Holds the uid block of `sandbox`, so that no controller takes the sandbox up meanwhile.
+    """Hold the uid block of `sandbox`, so that no controller adopts the sandbox meanwhile.
 
     Raises:
         ControllerAlive: its controller holds it. SandboxError: its label is damaged.
@@ -149,7 +142,7 @@ def held(backend: Backend, sandbox: Sandbox) -> Iterator[None]:
 
 
 def controller_is_alive(backend: Backend, sandbox: Sandbox) -> bool:
-    """True while the controller that made `sandbox`, or has adopted it, holds its uid block.
+    """Whether the controller that made or adopted `sandbox` is alive: it then holds the uid block.
 
     Raises:
         SandboxError: its label is damaged.
