@@ -84,7 +84,7 @@ def chosen_jobs(recording: Recording, jobs: Sequence[str], where: str | None) ->
             frame[column] = [getattr(rows[job_id], column) if job_id in rows else "" for job_id in frame["job_id"]]
         wanted &= set(parse_where(where).of(frame.assign(run_id=run_id))["job_id"])
     if not wanted:
-        raise ConfigError(f"option --where: no job of run {run_id} fits {where or ''!r}")
+        raise ConfigError(f"option --where: no job of run {run_id} matches {where!r}")
     return wanted
 
 
