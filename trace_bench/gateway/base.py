@@ -192,6 +192,9 @@ class ProviderError(TraceBenchError):
 class SessionEnded(SandboxError):
     """The sandbox of a call is gone, so that nothing waits for the answer."""
 
+    recorded_kind = "nobody_waits"
+    """The kind of failure in the files of a run."""
+
 
 class NotRecorded(TraceBenchError):
     """A replayed job sent a request that its recording does not hold. It is not the same job any more, and ends.
