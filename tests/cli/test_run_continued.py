@@ -96,7 +96,7 @@ def test_a_run_whose_only_fault_is_a_cancelled_job_ends_with_1_and_says_how_to_c
     )
     assert json.loads((tmp_path / "runs" / RUN_ID / "summary.json").read_text())["counts"]["interrupted"] == 1
     done = cli(*_arguments(tmp_path))
-    assert done.returncode == 0 and "no ending" not in done.stderr, done.stderr
+    assert done.returncode == 0 and "did not finish" not in done.stderr, done.stderr
 
 
 def test_force_runs_a_finished_run_again_and_it_can_be_continued_without(tmp_path: Path) -> None:

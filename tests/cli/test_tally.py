@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.sample_run import STEP, failed, job, row, skipped
 from trace_bench.artifacts.jsonio import finite_number
-from trace_bench.cli.tally import Tally, Totals, ending_of
+from trace_bench.cli.tally import Tally, Totals, outcome_of
 from trace_bench.execution.events import (
     CandidateEvaluated,
     JobFinished,
@@ -27,9 +27,9 @@ class Clock:
 
 def test_a_job_that_was_cut_off_is_neither_ok_nor_failed() -> None:
     one = job(1)
-    assert ending_of(row(one, stop_reason="interrupted")) == "interrupted"
-    assert ending_of(failed(one, stop_reason="interrupted")) == "interrupted"
-    assert (ending_of(row(one)), ending_of(failed(one)), ending_of(skipped(one))) == ("ok", "failed", "skipped")
+    assert outcome_of(row(one, stop_reason="interrupted")) == "interrupted"
+    assert outcome_of(failed(one, stop_reason="interrupted")) == "interrupted"
+    assert (outcome_of(row(one)), outcome_of(failed(one)), outcome_of(skipped(one))) == ("ok", "failed", "skipped")
 
 
 def test_totals_count_every_ending_and_what_was_spent() -> None:

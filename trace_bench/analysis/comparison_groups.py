@@ -30,7 +30,7 @@ CONFIGURATION = (TRAINER, MODEL, OPTIMIZER, PARAMETERS)
 
 @dataclass(frozen=True)
 class Source:
-    """One run, read once. `jobs` has a row for each planned job, those too that have no ending yet (outcome
+    """One run, read once. `jobs` has a row for each planned job, also for those that have not finished (outcome
     ``pending``); beside the columns of `jobs_frame` it has `UNIT` and those of `CONFIGURATION`."""
 
     layout: RunLayout

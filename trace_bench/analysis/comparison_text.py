@@ -184,7 +184,7 @@ def notes(done: Compared) -> list[str]:
     unfinished = [sum(part.outcomes.get(name, 0) for name in _OUTCOMES[1:]) for part in done.parts]
     if any(unfinished):
         each = ", ".join(f"{count} of {name(part.name)}" for part, count in zip(done.parts, unfinished, strict=True))
-        found.append(f"without an ending that says anything, and left out: {each}")
+        found.append(f"not finished, and left out: {each}")
     kinds = [f"{name(part.name)}: {_listed(part)}" for part in done.parts if part.failures]
     return [*found, *(f"failures by boundary of {text}" for text in kinds)]
 

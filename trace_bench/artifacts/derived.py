@@ -93,7 +93,7 @@ class TokenTotals(Model):
 
 class Summary(Model):
     """``summary.json``. `counts` always has ok, failed, interrupted (cut off; neither ok nor failed) and skipped, and
-    ``pending`` if jobs have no ending yet; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
+    ``pending`` if jobs have not finished; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
     `boundaries` leave out what was interrupted; `infrastructure_failures` are those at provider, sandbox and harness,
     which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.records.integrity`, `flagged_jobs` those
     that have any. `package_hash` (of `trace_bench.resources`) is that of the code that wrote the tables; earlier
@@ -137,7 +137,7 @@ class ReplayReport(Model):
         recorded_run: id of that run.
         exact: jobs that were compared to the bit, on the same image and CPU model; the others within the tolerance of
             their tasks.
-        skipped: jobs that the recorded run has no ending of that counts.
+        skipped: jobs that did not finish in the recorded run.
         differing: jobs in which anything differs.
         differences: the first ones of each such job.
     """

@@ -14,7 +14,7 @@ from typing import Any
 from trace_bench.artifacts.jsonio import finite_number
 from trace_bench.artifacts.records import Results
 from trace_bench.cli import json_events
-from trace_bench.cli.tally import ending_of
+from trace_bench.cli.tally import outcome_of
 from trace_bench.display.console import emit, note
 from trace_bench.display.table import dollars
 from trace_bench.display.text import clean_line, escape_line
@@ -184,7 +184,7 @@ class JsonLines(Display):
 
 def _finished(job: JobView, row: Results) -> str:
     """The line of a job that has ended."""
-    match ending_of(row):
+    match outcome_of(row):
         case "interrupted":
             return f"cut    {name_of(job)}  interrupted; will run again when the run is continued"
         case "ok":
@@ -255,8 +255,9 @@ def wait(seconds: float, why: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Of what a sandbox said, up to the end of its first sentence or line, safe to show."""
-    return re.split(r"(?<=[.!?])\s|[\r\n]", text.strip(), maxsplit=1)[0][:300]
+    """`text` up to the end of its first sentence or line, in at most 300 characters."""
+    first = re.split(r"(?<=[.!?])\s|[\r\n]", text.strip(), maxsplit=1)[0]
+    return first if len(first) <= 300 else f"{first[:299]}…"
 
 
 def score(value: float | None) -> str:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from trace_bench.artifacts.contract import Direction
 from trace_bench.cli.displays import Display, lacking, name_of, score, wait, why
-from trace_bench.cli.tally import Running, Tally, TaskBest, ending_of
+from trace_bench.cli.tally import Running, Tally, TaskBest, outcome_of
 from trace_bench.display.names import shared_parameters, without
 from trace_bench.display.table import UNPROTECTED, Table, dollars
 from trace_bench.display.terminal import fit
@@ -79,9 +79,9 @@ class LiveTable(Display):
                 self._add(f"wait   {name_of(job)}  {lacking(host)}", "")
             case JobRetried(job, row, attempt):
                 self._add(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}", "yellow")
-            case JobFinished(job, row) if ending_of(row) == "failed":
+            case JobFinished(job, row) if outcome_of(row) == "failed":
                 self._add(f"failed {name_of(job)}  {why(row)}", "red")
-            case JobFinished(job, row) if ending_of(row) == "interrupted":
+            case JobFinished(job, row) if outcome_of(row) == "interrupted":
                 self._add(f"cut    {job.job_id}  {job.task_id}", "yellow")
 
     def note(self, text: str) -> None:

@@ -11,7 +11,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.displays import why
 from trace_bench.cli.show_run import unprotected_sentence
-from trace_bench.cli.tally import Totals, ending_of
+from trace_bench.cli.tally import Totals, outcome_of
 from trace_bench.display import console
 from trace_bench.display.console import emit, emit_block
 from trace_bench.display.table import dollars
@@ -44,7 +44,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
             emit(sentence)
     emit()
     emit(counts_text(rows, planned))
-    _print_failures([row for row in rows if ending_of(row) == "failed"], layout)
+    _print_failures([row for row in rows if outcome_of(row) == "failed"], layout)
     but = "  (unprotected jobs are left out of it)" if unprotected else ""
     _print_paths({
         **_spent(rows, taken),
@@ -68,13 +68,13 @@ def inert_sentence(rows: Sequence[Results]) -> str:
 
 
 def counts_text(rows: Sequence[Results], planned: int) -> str:
-    """``14 of 16 jobs ok, 1 failed, 1 skipped``; what is nought is left out."""
+    """``14 of 16 jobs ok, 1 failed, 1 skipped``; counts of 0 are left out."""
     counts = dict(Totals.of(rows).counts)
     counts["skipped"] += planned - len(rows)
     infra = Totals.of(rows).infrastructure
-    told = {"failed": f"failed ({infra} by infrastructure)"} if infra else {}
+    worded = {"failed": f"failed ({infra} by infrastructure)"} if infra else {}
     others = "".join(
-        f", {count} {told.get(ending, ending)}" for ending, count in counts.items() if ending != "ok" and count
+        f", {count} {worded.get(outcome, outcome)}" for outcome, count in counts.items() if outcome != "ok" and count
     )
     return f"{counts['ok']} of {planned} jobs ok{others}"
 

@@ -1,4 +1,4 @@
-"""How far a run is: its jobs by what became of them, what they spent, and the best of each task."""
+"""How far a run is: its jobs by outcome, what they spent, and the best of each task."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from trace_bench.execution.events import (
 )
 from trace_bench.records.rows import was_cut
 
-Ending = Literal["ok", "failed", "interrupted", "skipped"]
-ENDINGS: tuple[Ending, ...] = ("ok", "failed", "interrupted", "skipped")
+Outcome = Literal["ok", "failed", "interrupted", "skipped"]
+OUTCOMES: tuple[Outcome, ...] = ("ok", "failed", "interrupted", "skipped")
 MEASURED = 2
-"""Jobs that must have ended before the rest is foretold from them."""
+"""Jobs that must have ended before the remaining time is estimated from them."""
 
 
-def ending_of(row: Results) -> Ending:
-    """What became of a job. One that was cut off counts as neither ok nor failed: it runs again."""
+def outcome_of(row: Results) -> Outcome:
+    """The outcome of a job. A job that was cut off is neither ok nor failed: it runs again."""
     if row.status == "skipped":
         return "skipped"
     return "interrupted" if was_cut(row) else row.status
@@ -42,14 +42,14 @@ def ending_of(row: Results) -> Ending:
 def failed_by_infrastructure(row: Results) -> bool:
     """True for a failure that says nothing of a trainer: at provider, sandbox or harness."""
     found = row.failure_boundary
-    return ending_of(row) == "failed" and found is not None and found.is_infrastructure
+    return outcome_of(row) == "failed" and found is not None and found.is_infrastructure
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over rows. `counts` has every ending; of its failed ones `infrastructure` say nothing of a trainer."""
+    """Sums over rows. `counts` has every outcome; of its failed ones `infrastructure` say nothing of a trainer."""
 
-    counts: Mapping[Ending, int]
+    counts: Mapping[Outcome, int]
     llm_calls: int
     prompt_tokens: int
     completion_tokens: int
@@ -61,9 +61,9 @@ class Totals:
     @classmethod
     def of(cls, rows: Iterable[Results]) -> Totals:
         rows = list(rows)
-        counts: dict[Ending, int] = dict.fromkeys(ENDINGS, 0)
+        counts: dict[Outcome, int] = dict.fromkeys(OUTCOMES, 0)
         for row in rows:
-            counts[ending_of(row)] += 1
+            counts[outcome_of(row)] += 1
         return cls(
             counts,
             sum(row.llm_calls for row in rows),
@@ -127,7 +127,7 @@ class Tally:
     jobs: Sequence[JobView]
     workers: int
     clock: Callable[[], float] = time.monotonic
-    counts: dict[Ending, int] = field(default_factory=lambda: dict.fromkeys(ENDINGS, 0))
+    counts: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     running: dict[str, Running] = field(default_factory=dict)
     tasks: dict[str, TaskBest] = field(default_factory=dict)
     infrastructure: int = 0
@@ -165,19 +165,19 @@ class Tally:
 
     def _job_ended(self, job: JobView, row: Results) -> None:
         """Count `row`, the last one of its job: the job ran, was skipped, or its earlier result counts."""
-        ending = ending_of(row)
+        outcome = outcome_of(row)
         running = self.running.pop(job.job_id, None)
-        if running is not None and ending in ("ok", "failed"):
+        if running is not None and outcome in ("ok", "failed"):
             self._measured += 1
             self._seconds += self.clock() - running.since
-        self.counts[ending] += 1
+        self.counts[outcome] += 1
         self.infrastructure += failed_by_infrastructure(row)
         self.flagged += bool(row.integrity_flags)
         self._tokens += row.total_tokens
         self._cost_usd += row.cost_usd
         task = self.tasks[job.task_id]
-        task.done += ending in ("ok", "failed")
-        if ending == "ok" and row.score_best is not None and _better(row.score_best, task):
+        task.done += outcome in ("ok", "failed")
+        if outcome == "ok" and row.score_best is not None and _better(row.score_best, task):
             task.score, task.row = row.score_best, row
 
     @property

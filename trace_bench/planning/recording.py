@@ -199,7 +199,7 @@ class Recording:
             notes.append(f"the salt of {run} is not known, so that held-out data is drawn anew")
         left = sum(job_id in self.lacking for job_id in jobs)
         if left:
-            notes.append(f"{run} has no ending that counts of {left} of {len(jobs)} jobs; they are not replayed")
+            notes.append(f"{left} of {len(jobs)} jobs did not finish in {run}; they are not replayed")
         return notes
 
     def recorded(self, job_id: str) -> RecordedJob:
