@@ -123,10 +123,11 @@ def script(folder: Path) -> Path:
     }
     rules = [
         {
-            "match": {"contains": asks[name], "regex": ESSAY},
-            "text": [a if isinstance(a, str) else json.dumps(a) for a, _ in answers],
+            "match": {"contains": asks[name], "regex": ESSAY, "number": number},
+            "text" if isinstance(answer, str) else "json": answer,
         }
         for name, answers in BAD.items()
+        for number, (answer, _) in enumerate(answers, start=1)
     ]
     path = folder / "bad.yaml"
     path.write_text(json.dumps({"rules": [*rules, {"match": {"contains": "gradient", "regex": ESSAY}, "text": MB}]}))
