@@ -139,11 +139,3 @@ def test_a_run_of_the_local_backend_prints_the_recorded_lines(tmp_path: Path) ->
     done = cli("run", "--config", str(config), "--root", str(TASKS), "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     compare("local", done.stdout)
-
-
-@pytest.mark.docker
-def test_a_run_in_containers_prints_the_recorded_lines(tmp_path: Path) -> None:
-    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=[SEARCH], seeds=[1], run_id="one")
-    done = cli("run", "--config", str(config), "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    compare("containers", done.stdout)
