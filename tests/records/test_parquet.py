@@ -144,3 +144,19 @@ def test_importing_it_beside_other_threads_leaves_the_environment_alone() -> Non
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_writing_rows_imports_no_pandas(tmp_path: Path) -> None:
+    """Its import takes longer than a small run."""
+    rows = tmp_path / "rows.json"
+    rows.write_text(json.dumps(RESULTS), encoding="utf-8")
+    code = (
+        "import json, pathlib, sys\n"
+        "from trace_bench.artifacts.records import Results\n"
+        "from trace_bench.records.parquet import write_parquet\n"
+        "row = Results.model_validate(json.loads(pathlib.Path(sys.argv[1]).read_text()))\n"
+        "write_parquet(pathlib.Path(sys.argv[2]), [row])\n"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    arguments = [str(rows), str(tmp_path / "one.parquet")]
+    assert subprocess.run([sys.executable, "-c", code, *arguments], check=False).returncode == 0

@@ -192,7 +192,7 @@ class Run:
         outage = EngineOutage(backend, self._stop.requested)
         executor = JobExecutor(plan, runner, allocator, outage, lost_hosts, reporter, self._stop)
         # While jobs run: they leave the processor to other threads when they wait.
-        threading.Thread(target=_preload, name="preload", daemon=True).start()
+        threading.Thread(target=_preload, args=(len(plan.jobs),), name="preload", daemon=True).start()
         try:
             with contextlib.closing(lost_hosts):
                 failed = Dispatcher(executor, queue, self._budget, self._records, gateway).run(adopted)
@@ -247,9 +247,11 @@ class Run:
         return rows, replay
 
 
-def _preload() -> None:
+def _preload(jobs: int) -> None:
+    """Import what the tables of `jobs` jobs need: intervals, and with them SciPy, only if there are several."""
     parquet.preload()
-    preload_standings()
+    if jobs > 1:
+        preload_standings()
 
 
 def _jobs_ended(rows: Sequence[Results], failure: BaseException | None) -> JobsEnded:

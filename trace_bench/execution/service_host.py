@@ -21,8 +21,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
@@ -310,7 +308,7 @@ class ServiceDesk:
         except jsonio.JsonError as error:
             raise Refusal(400, "malformed_json", f"the body is unusable: {error}") from None
         if (problem := _mismatch(body, service.request_schema)) is not None:
-            raise Refusal(400, "bad_request", f"{problem.json_path}: {problem.message}")
+            raise Refusal(400, "bad_request", problem)
         return service, body
 
     def _sent_before(self, request_id: str) -> ServiceRecord | None:
@@ -385,7 +383,7 @@ class ServiceDesk:
         found = dict(answer.body)
         problem = _mismatch(found, service.answer_schema)
         if problem is not None or len(encode(found)) > MOST_ANSWER:
-            why = f"more than {MOST_ANSWER} bytes" if problem is None else f"{problem.json_path}: {problem.message}"
+            why = problem or f"more than {MOST_ANSWER} bytes"
             return self._failed(common, 502, f"its answer does not fit what it declares: {why[:300]}")
         return self._write(common | {"status": 200, "answer": found, "cost_usd": answer.cost_usd})
 
@@ -431,7 +429,10 @@ def _by_key(lines: Iterable[ServiceRecord]) -> dict[_Key, list[ServiceRecord]]:
     return found
 
 
-def _mismatch(value: dict[str, Any], schema: Mapping[str, Any]) -> jsonschema.ValidationError | None:
+def _mismatch(value: dict[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """Where `value` does not fit `schema`, and why; None if it fits."""
+    import jsonschema  # only jobs with a service need it
+
     validator = jsonschema.Draft202012Validator(dict(schema))
-    problem: jsonschema.ValidationError | None = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    return problem
+    problem = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    return None if problem is None else f"{problem.json_path}: {problem.message}"

@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.markers import InvalidMarker, Marker
-
 from trace_bench.errors import EnvironmentUnavailable
 
 _PIN = re.compile(
@@ -50,6 +48,8 @@ class Target:
             "platform_release": "", "platform_system": "Linux", "platform_version": "", "sys_platform": "linux",
             "python_full_version": f"{self.python}.0", "python_version": self.python,
         }  # fmt: skip
+        from packaging.markers import Marker  # a run that builds no image does without
+
         return Marker(pin.marker).evaluate(here)
 
     @property
@@ -90,6 +90,8 @@ def read_pins(path: Path) -> list[Pin]:
     Raises:
         EnvironmentUnavailable: a line is not pinned by ``==`` with hashes.
     """
+    from packaging.markers import InvalidMarker, Marker
+
     pins = []
     for number, line in enumerate(_logical_lines(path.read_text("utf-8")), 1):
         match = _PIN.match(line)

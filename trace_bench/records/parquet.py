@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -59,17 +59,8 @@ def write_parquet(path: Path, rows: Sequence[Results]) -> None:
         {name: _value(getattr(row, name)) for name in kinds} | {name: value(row) for name, value in metrics.items()}
         for row in rows
     )
-    table = schema.empty_table()
-    if rows:
-        # Not `pyarrow.array`, which imports pandas to find out whether a list is one of its series.
-        lines = "\n".join(map(json.dumps, records)).encode()
-        options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-        read = pyarrow.json.read_json(
-            pyarrow.BufferReader(lines),
-            parse_options=options,
-            read_options=pyarrow.json.ReadOptions(block_size=len(lines) + 1),
-        )
-        table = read.combine_chunks().replace_schema_metadata(schema.metadata)
+    # Neither `pyarrow.array` nor, for rows, `Schema.empty_table`: both import pandas.
+    table = _read(pyarrow, schema, records) if rows else schema.empty_table()
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(
         table,
@@ -78,6 +69,17 @@ def write_parquet(path: Path, rows: Sequence[Results]) -> None:
         use_dictionary=[name for name, kind in kinds.items() if kind in (str, dict)],
     )
     write_bytes(path, sink.getvalue().to_pybytes(), durable=False)
+
+
+def _read(pyarrow: Any, schema: Any, records: Iterable[Mapping[str, Any]]) -> Any:
+    """The table of `records`, at least one, which pyarrow reads as JSON lines."""
+    lines = "\n".join(map(json.dumps, records)).encode()
+    table = pyarrow.json.read_json(
+        pyarrow.BufferReader(lines),
+        parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+        read_options=pyarrow.json.ReadOptions(block_size=len(lines) + 1),
+    )
+    return table.combine_chunks().replace_schema_metadata(schema.metadata)
 
 
 def _kind(annotation: Any) -> type:

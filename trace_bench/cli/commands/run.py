@@ -124,7 +124,6 @@ def run(  # long, as it has many options
 
     Example: trace-bench run -t llm4ad:circle_packing -T PrioritySearch -T NoOp --seeds 5
     """
-    from trace_bench.cli.plan_page import print_dry_run
     from trace_bench.cli.run import Shown, errors_of_machine, read_config, run_and_show
 
     collect_garbage()
@@ -154,6 +153,8 @@ def run(  # long, as it has many options
     whole = read_config(path, overrides, replay=replay, accept_drift=accept_drift)
     if not dry_run:
         return run_and_show(whole, shown, roots=root or [], build=not no_build)
+    from trace_bench.cli.plan_page import print_dry_run
+
     with errors_of_machine(whole):
         print_dry_run(whole, roots=root or [], build=not no_build, say=shown.say, as_json=as_json)
     return int(ExitCode.OK)
