@@ -300,6 +300,21 @@ def test_what_the_scorer_may_have_written_has_a_limit_too(tmp_path: Path) -> Non
     assert failure(got) == ("task", "bad_report") and len(got.files["events.jsonl"]) < 2 << 20
 
 
+@pytest.mark.parametrize("end", ["return problem.initial_state()", "os.kill(os.getpid(), 9)"])
+def test_a_trainer_that_fills_its_folder_between_two_checks_is_one_failure(tmp_path: Path, end: str) -> None:
+    code = """
+    class Trainer:
+        uses_graph = False
+        def train(self, problem, params, context):
+            for i in range(12):
+                (context.extra_dir / str(i)).write_bytes(bytes(1 << 20))
+            END
+    """
+    got = run(tmp_path, code.replace("END", end))
+    assert failure(got) == ("trainer", "disk_limit")
+    assert not [name for name in got.files if name.startswith("extra/")]
+
+
 def test_a_folder_that_fills_up_is_one_failure(tmp_path: Path) -> None:
     code = """
     class Trainer:

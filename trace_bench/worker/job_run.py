@@ -174,6 +174,7 @@ class JobRun:
                 f"{phase.relay.refused} connections to the {phase.name} phase's port for LLM calls came from another "
                 "uid and were dropped"
             )
+        self._stops.check_disk()
         seconds = self._phases.seconds[phase.name]
         self._log.event("phase.end", {"phase": phase.name, "seconds": seconds, **phase.end})
         failure = phase.failure

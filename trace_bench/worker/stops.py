@@ -75,7 +75,7 @@ class StopWatch:
         """Stop what has reached a limit. To be called at every tick of the supervisor."""
         if now - self._last_disk > DISK_INTERVAL:
             self._last_disk = now
-            self._check_disk()
+            self.check_disk()
         for phase in list(self.phases.running.values()):
             if phase.kill_at is not None:
                 if now > phase.kill_at:
@@ -143,12 +143,17 @@ class StopWatch:
             self.phases.kill("train")
             self.phases.kill_later(phase)
 
-    def _check_disk(self) -> None:
+    def check_disk(self) -> None:
+        """Fail a trainer that has left too much in its output folder, and empty the folder.
+
+        To be called while the trainer runs, and again at the end of each phase: it can write a lot between two checks
+        and end by itself, and the process that empties the folder cannot always be started at the first request.
+        """
         allowed = self.job["limits"]["out_bytes"]
         used = tree_bytes(self.extra, allowed)
         # A volume with a size of its own is full before the trainer's part of it has reached the limit.
-        too_much = used > allowed or (self.recorder.full and used > allowed // 2)
-        if too_much and "train" in self.phases.running:
+        if used > allowed or (self.recorder.full and used > allowed // 2):
             self.log.fail("trainer", "disk_limit", f"the trainer left more than {allowed} bytes in its output folder")
-            self.phases.kill("train")
+            if "train" in self.phases.running:
+                self.phases.kill("train")
             self.phases.empty_folder("train", self.extra)
