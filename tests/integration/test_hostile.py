@@ -53,7 +53,7 @@ def misdeeds(
     """One run with a job for each deed that a collected test is about; the row of each, with ``code`` and ``stderr`` of
     the run and its ``folder``."""
     asked = {item.callspec.params.get("deed") for item in request.session.items if hasattr(item, "callspec")}
-    deeds = [*(deed for deed in FAILURES if deed in asked | {"links"}), "nan", "overwrite_result"]
+    deeds = [*(deed for deed in FAILURES if deed in asked | {"full_volume", "links"}), "nan", "overwrite_result"]
     tasks = [{"id": "internal:hostile", "eval_kwargs": {"deed": deed}} for deed in deeds]
     got = run(tmp_path_factory.mktemp("misdeeds"), images, tasks=tasks, trainers=["NoOp"], sandbox=SMALL,
               score_timeout=60, max_workers=2)  # fmt: skip
@@ -90,6 +90,11 @@ def test_a_score_that_is_no_number_fails_the_answer_and_not_the_job(misdeeds: di
     assert line["extra"]["feedback"] == "the score of this answer is nan, which is no finite number"
     (warning,) = json.loads((got["folder"] / "job_meta.json").read_text())["warnings"]
     assert "guide guide" in warning and "'only'" in warning
+
+
+def test_what_filled_the_output_folder_is_removed(misdeeds: dict[str, dict[str, Any]]) -> None:
+    got = misdeeds["full_volume"]
+    assert list((got["folder"] / "artifacts" / "extra").iterdir()) == []
 
 
 def test_what_breaks_the_collectors_limits_is_kept_as_evidence(misdeeds: dict[str, dict[str, Any]]) -> None:

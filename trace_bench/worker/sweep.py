@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -54,18 +55,26 @@ class Sweeper:
             folder.rmdir()
 
     def empty(self, folder: Path, owner: int | None) -> None:
-        """Empty `folder` as the uid that owns it: root without DAC_OVERRIDE may not."""
+        """Empty `folder` as the uid that owns it: root without DAC_OVERRIDE may not.
+
+        The helper process is in the group of the job's phases: the folder above is closed to all others.
+        """
         try:
             pid = os.fork()
         except OSError:
             # The phase has taken all processes. The supervisor asks again while it lives.
             return
         if pid == 0:
-            with contextlib.suppress(BaseException):
+            try:
                 if owner is not None:
-                    act_as(owner, self._sender())
+                    act_as(owner, self._sender(), self._options.uid_base)
                 empty(folder)
-            os._exit(0)
+                if left := os.listdir(folder):  # noqa: PTH208 - names only
+                    raise OSError(f"{len(left)} entries are left")
+            except BaseException as error:
+                sys.stderr.write(f"trace-bench: {folder} was not emptied: {error}\n")
+            finally:
+                os._exit(0)
         os.waitpid(pid, 0)
 
     def _sender(self) -> int:
@@ -108,14 +117,14 @@ def _is_alive(fields: list[str]) -> bool:
     return fields[0] not in "ZX" or int(fields[17]) > 1
 
 
-def act_as(uid: int, sender: int) -> None:
+def act_as(uid: int, sender: int, group: int | None = None) -> None:
     """Take the rights of `uid`, in a helper process, without becoming its prey.
 
     A process can be signalled under its real or saved uid. With the real uid `sender`, which nothing else runs
     under, and the saved uid 0, processes of `uid` can neither kill nor stop the helper; and since its effective uid is
     not 0 it has no capability, so that its own signals reach `uid` and no other.
     """
-    os.setgroups([])
+    os.setgroups([] if group is None else [group])
     os.setresgid(uid, uid, uid)
     os.setresuid(sender, uid, 0)
 
