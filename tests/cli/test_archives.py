@@ -23,7 +23,7 @@ from trace_bench.cli.commands.import_ import import_
 from trace_bench.cli.commands.rebuild import rebuild as rebuild_command
 from trace_bench.cli.commands.rm import rm
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.pack import pack
 from trace_bench.records.tables import write_files_index
 
@@ -81,7 +81,7 @@ def test_only_a_finished_run_that_nobody_works_in_is_archived(
     run.salt.write_text("secret")
     with pytest.raises(ConfigError, match="it is not finished; continue it, or export it as it is with --unfinished"):
         export(str(run.root), tmp_path / "x.tar", runs_dir=Path("runs"), **EXPORT)  # type: ignore[arg-type]
-    with alone_in(run), pytest.raises(ConfigError, match="a controller is at work in it"):
+    with lock_run(run), pytest.raises(ConfigError, match="a controller is at work in it"):
         export(str(run.root), tmp_path / "x.tar", runs_dir=Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
     assert not (tmp_path / "x.tar").exists()
     export(str(run.root), tmp_path / "x.tar", runs_dir=Path("runs"), **{**EXPORT, "unfinished": True})  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ def test_rebuild_exits_with_1_where_a_check_finds_something(run: RunLayout, caps
     assert rebuild_command(str(run.root), runs_dir=Path("runs"), check=True, **text) == 1
     out = capsys.readouterr().out
     assert "differs    leaderboard.csv\n" in out and "are not what they follow from" in out
-    with alone_in(run), pytest.raises(ConfigError, match="a controller is at work in it"):
+    with lock_run(run), pytest.raises(ConfigError, match="a controller is at work in it"):
         rebuild_command(str(run.root), runs_dir=Path("runs"), check=False, **text)
     assert run.leaderboard.read_text() == "forged\n"
 
@@ -184,7 +184,7 @@ def test_rm_removes_what_it_is_told_and_nothing_else(run: RunLayout, capsys: pyt
     with pytest.raises(ConfigError, match="there is no run 'none'"):
         rm(["other", "none"], yes=True, runs_dir=run.root.parent, as_json=False)
     with (
-        alone_in(other),
+        lock_run(other),
         pytest.raises(ConfigError, match="at work in it; wait until it has ended, or"),
     ):
         rm(["other"], yes=True, runs_dir=run.root.parent, as_json=False)

@@ -17,7 +17,7 @@ from trace_bench.cli.commands.import_ import import_
 from trace_bench.cli.commands.rebuild import rebuild as rebuild_command
 from trace_bench.cli.commands.rm import rm
 from trace_bench.errors import TraceBenchError
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.reading import read_rows
 from trace_bench.records.rebuild import rebuild
 
@@ -71,7 +71,7 @@ def test_every_kind_of_run(kind: str, recorded: RunLayout, tmp_path: Path) -> No
     run = kinds.make(kind, recorded, tmp_path / "runs")
     out = tmp_path / "out"
     out.mkdir()
-    working = alone_in(run) if kind == "going_on" else contextlib.nullcontext()
+    working = lock_run(run) if kind == "going_on" else contextlib.nullcontext()
     before = kinds.tree(tmp_path / "runs")
     with working:
         said = {name: refusal(command) for name, command in commands(run, out).items()}

@@ -30,7 +30,7 @@ from trace_bench.execution.events import (
     JobStarted,
     RunStarted,
 )
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 
 SEARCH = {"id": "PrioritySearch", "params_variants": [{"num_steps": 2}]}
 
@@ -228,7 +228,7 @@ def test_a_run_that_begins_while_a_watcher_waits_is_shown_from_its_newest_start_
         {"t": "2026-01-02T03:05:05Z", "event": "run.start", "jobs": 2, "workers": 3, "continued": True},
         {"t": "2026-01-02T03:05:06Z", "event": "job.start", "job_id": job_id(1), "adopted": True},
     )
-    with alone_in(run):
+    with lock_run(run):
         watch = Watch(run, seen.append, Clock())
         watch.begin()
     begun, started = seen

@@ -15,7 +15,7 @@ from tests.analysis.folders import make_run
 from tests.cli.conftest import refused
 from tests.integration.cli import TASKS, cli, start, write_config
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 
 RUN_ID = "mine"
 
@@ -77,7 +77,7 @@ def test_an_interrupted_job_runs_again_when_the_run_is_continued(tmp_path: Path)
 
 def test_a_dry_run_of_a_run_that_has_a_controller_is_refused_as_the_run_is(tmp_path: Path) -> None:
     arguments = _arguments(_released(tmp_path))
-    with alone_in(RunLayout(tmp_path / "runs" / RUN_ID)):
+    with lock_run(RunLayout(tmp_path / "runs" / RUN_ID)):
         said = refused(*arguments, "--dry-run")
         assert "another controller is running this run" in said and said == refused(*arguments)
 

@@ -19,7 +19,7 @@ from tests.integration.cli import TASKS, cli, start, write_config
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.follow import GrowingFile
 from trace_bench.cli.sandboxes import controller_is_alive
-from trace_bench.planning.ownership import alone_in, has_controller
+from trace_bench.planning.run_lock import has_controller, lock_run
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.labels import job_labels
 from trace_bench.sandbox.local import LocalBackend
@@ -132,7 +132,7 @@ def test_cancel_without_waiting_returns_at_once(tmp_path: Path) -> None:
 def test_waiting_for_a_cancelled_run_can_be_interrupted(tmp_path: Path) -> None:
     """The controller is this test, which obeys nobody."""
     run = make_run(tmp_path / "runs", "mine", rows=[row(0)])
-    with alone_in(run):
+    with lock_run(run):
         process = start("cancel", "mine", home=tmp_path / "home", cwd=tmp_path)
         wait_for(run.cancel.exists)
         process.send_signal(signal.SIGINT)
@@ -143,7 +143,7 @@ def test_waiting_for_a_cancelled_run_can_be_interrupted(tmp_path: Path) -> None:
 
 def test_a_job_that_has_ended_cannot_be_cancelled(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs", "mine", rows=[row(0)])
-    with alone_in(run):
+    with lock_run(run):
         done = cli("cancel", "mine", job_id(0), cwd=tmp_path)
         assert done.returncode == 2 and f"no job to cancel: {job_id(0)} is ok" in done.stderr
         assert not run.cancel.exists()
@@ -288,7 +288,7 @@ def test_one_that_resists_does_not_keep_the_others(tmp_path: Path) -> None:
 
 def test_following_a_run_ends_with_its_controller(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs", "mine", rows=[row(0)], ended=False)
-    with alone_in(run):
+    with lock_run(run):
         process = start("logs", "mine", "--follow", "-n", "1", home=tmp_path, cwd=tmp_path)
         assert process.stdout is not None
         assert "job.end" in process.stdout.readline()
@@ -309,7 +309,7 @@ def test_following_a_job_survives_the_replacement_of_its_output(tmp_path: Path) 
         with run.events.open("a") as file:
             file.write(json.dumps({"t": "2026-01-02T03:04:06Z", "event": event, "job_id": job_id(1)}) + "\n")
 
-    with alone_in(run):
+    with lock_run(run):
         process = start("logs", "mine", job_id(1), "-f", home=tmp_path, cwd=tmp_path)
         assert process.stdout is not None and process.stderr is not None
         assert "no output yet" in process.stderr.readline(), "it waits for a job whose turn has not come"
@@ -332,7 +332,7 @@ def test_following_a_job_survives_the_replacement_of_its_output(tmp_path: Path) 
 
 def test_ctrl_c_ends_following_with_130_and_no_traceback(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs", "mine", rows=[row(0)], ended=False)
-    with alone_in(run):
+    with lock_run(run):
         process = start("logs", "mine", "-f", home=tmp_path, cwd=tmp_path)
         assert process.stdout is not None
         process.stdout.readline()
@@ -343,7 +343,7 @@ def test_ctrl_c_ends_following_with_130_and_no_traceback(tmp_path: Path) -> None
 
 def test_following_ends_when_nobody_reads(tmp_path: Path) -> None:
     run = make_run(tmp_path / "runs", "mine", rows=[row(0)], ended=False)
-    with alone_in(run):
+    with lock_run(run):
         process = start("logs", "mine", "-f", home=tmp_path, cwd=tmp_path)
         assert process.stdout is not None and process.stderr is not None
         process.stdout.readline()

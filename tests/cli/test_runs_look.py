@@ -17,7 +17,7 @@ from tests.cli.test_docs import commands_of
 from tests.integration.cli import REPOSITORY, cli, write_config
 from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.job_states import JOB_STATES
 from trace_bench.records.runs import State
 
@@ -136,7 +136,7 @@ def test_ls_on_a_terminal_has_short_times_and_only_counts_that_tell(runs: Path, 
 
 def test_ls_knows_that_a_controller_is_there(runs: Path) -> None:
     run = make_run(runs, rows=[row(0)])
-    with alone_in(run):
+    with lock_run(run):
         assert parsed("ls", runs=runs)[0]["state"] == "running"
     assert parsed("ls", runs=runs)[0]["state"] == "unfinished"
 
@@ -240,7 +240,7 @@ def test_show_marks_running_jobs_with_their_last_step(runs: Path) -> None:
     run.job(job_id(1)).state_history.write_text('{"step": 4, "best_score": -0.123456789}\n')
     with run.events.open("a") as file:
         file.write(json.dumps({"t": "2026-01-02T03:04:06Z", "event": "job.start", "job_id": job_id(1)}) + "\n")
-    with alone_in(run):
+    with lock_run(run):
         (line,) = [x for x in shown("show", RUN, runs=runs).splitlines() if x.startswith(job_id(1))]
         (job,) = parsed("show", RUN, "--status", "running", runs=runs)["jobs"]
         head = shown("show", RUN, runs=runs)
@@ -491,7 +491,7 @@ def test_following_a_run_that_has_ended_prints_it_and_ends(runs: Path) -> None:
 
 def test_a_run_whose_folder_is_new_says_that_it_is_being_planned(runs: Path) -> None:
     run = RunLayout(runs / "new")
-    with alone_in(run):
+    with lock_run(run):
         assert "its controller is still planning" in refused("show", "new", "--runs-dir", str(runs))
         assert parsed("ls", runs=runs)[0]["state"] == "running"
 

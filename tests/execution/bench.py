@@ -24,7 +24,7 @@ from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.records import write_records
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
-from trace_bench.execution.session import Session, Silence
+from trace_bench.execution.session import NoListener, Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.planning.plan import RunPlan
@@ -132,7 +132,7 @@ class Bench:
         gateway = Gateway({"stub": StubProvider()})
         with gateway.open(planned.job_id, planned.seed, job_plan.spec.model, job.cassette) as scope:
             session = Session(
-                connection=Connection(sandbox.attach(), LEASE), scope=scope,
+                connection=Connection(sandbox.attach(), LEASE), handler=scope,
                 job=job_plan.spec.model_dump(mode="json"), task=job_plan.task,
                 test_seed=job_plan.test_seed, listener=_Until(until),
             )  # fmt: skip
@@ -144,7 +144,7 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class _Until(Silence):
+class _Until(NoListener):
     kind: str
 
     def event(self, line: Any) -> None:

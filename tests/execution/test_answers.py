@@ -49,8 +49,8 @@ def running(session: Session) -> Iterator[Future[dict[str, Any]]]:
         try:
             yield pool.submit(session.start)
         finally:
-            if isinstance(session.scope._calls.provider, Waiting):
-                session.scope._calls.provider.release()
+            if isinstance(session.handler._calls.provider, Waiting):
+                session.handler._calls.provider.release()
     session.connection.stream.close()
 
 

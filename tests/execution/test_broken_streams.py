@@ -15,13 +15,13 @@ from tests.execution.test_answers import scope_of, session_of
 from trace_bench.errors import SandboxError
 from trace_bench.execution import connection
 from trace_bench.execution.connection import SandboxGone
-from trace_bench.execution.session import Session, Silence
+from trace_bench.execution.session import NoListener, Session
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 
 
-class Heard(Silence):
+class Heard(NoListener):
     def __init__(self) -> None:
         self.events: list[Any] = []
 

@@ -23,7 +23,7 @@ from trace_bench.execution.cancel import ask_to_cancel
 from trace_bench.execution.connection import SandboxGone
 from trace_bench.execution.events import ignore
 from trace_bench.execution.session import Session
-from trace_bench.planning.ownership import has_controller
+from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.tables import LiveTables
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.labels import UID_BASE

@@ -21,7 +21,7 @@ from trace_bench.execution.events import (
     RunStarted,
     SandboxOutput,
 )
-from trace_bench.planning.ownership import has_controller
+from trace_bench.planning.run_lock import has_controller
 
 
 def test_messages_of_a_thread_keep_their_order_and_beginnings_and_ends_are_never_dropped(

@@ -73,7 +73,7 @@ def converse(data: bytes, size: int, *, adopt: bool) -> None:
         gateway = Gateway({"stub": StubProvider()})
         with gateway.open("0123456789ab", 1, ModelRef(id="stub"), Path(folder, "llm.jsonl")) as scope:
             session = Session(
-                Connection(Recorded(data, size), 60.0), scope=scope, job={}, task=b"", test_seed=1
+                Connection(Recorded(data, size), 60.0), handler=scope, job={}, task=b"", test_seed=1
             )  # fmt: skip
             try:
                 result = session.adopt() if adopt else session.start()

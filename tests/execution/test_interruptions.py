@@ -134,7 +134,7 @@ def test_a_kill_after_a_polite_word_is_heard(bench: Bench) -> None:
         planned.job_id, 1, job_plan.spec.model, plan.layout.job(planned.job_id).cassette
     ) as scope:
         session = Session(
-            connection=Connection(sandbox.attach(), 60.0), scope=scope,
+            connection=Connection(sandbox.attach(), 60.0), handler=scope,
                 job=job_plan.spec.model_dump(mode="json"), task=b"", test_seed=1,
             stop_wanted=lambda: "interrupted" if time.monotonic() < polite + 0.5 else "kill",
         )  # fmt: skip
@@ -392,7 +392,7 @@ def test_a_stop_that_is_wanted_while_a_job_is_adopted_is_passed_on(bench: Bench)
         planned.job_id, 1, job_plan.spec.model, plan.layout.job(planned.job_id).cassette
     ) as scope:
         session = Session(
-            connection=Connection(sandbox.attach(), 60.0), scope=scope,
+            connection=Connection(sandbox.attach(), 60.0), handler=scope,
                 job=job_plan.spec.model_dump(mode="json"), task=job_plan.task,
             test_seed=1, stop_wanted=lambda: "interrupted",
         )  # fmt: skip

@@ -22,8 +22,8 @@ from trace_bench.errors import ConfigError
 from trace_bench.execution import run as run_module
 from trace_bench.execution.result import RunResult
 from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
-from trace_bench.planning.ownership import alone_in
 from trace_bench.planning.recording import find_recording
+from trace_bench.planning.run_lock import lock_run
 
 TIMES = {"run_id", "time_seconds", "train_seconds"}
 LLM = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "temperature": 0.5}
@@ -323,7 +323,7 @@ def test_what_is_no_recording_is_told(bench: Bench, tmp_path: Path) -> None:
     assert "there is no run 'gone'" in refusal(bench, "gone")
     assert "nothing says which run to replay" in _refused(lambda: bench.plan(mode="replay"))
     bench.run(run_id="first")
-    with alone_in(RunLayout(bench.folder / "runs" / "first")):
+    with lock_run(RunLayout(bench.folder / "runs" / "first")):
         assert "first is running; wait until it has ended" in refusal(bench, "first")
 
 

@@ -12,8 +12,8 @@ import pytest
 from tests.execution.bench import Bench, attempts, entries, fingerprints_of_files, read
 from tests.execution.supervisor import Script
 from trace_bench.errors import ConfigError
-from trace_bench.planning.ownership import alone_in
 from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.sandbox.base import Host
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "run_id": "one"}
@@ -352,7 +352,7 @@ def test_a_run_with_a_live_controller_is_passed_over(bench: Bench) -> None:
     run_id = interrupted(bench)
     first = bench.plan()
     assert first.run_id == run_id
-    with alone_in(first.layout):
+    with lock_run(first.layout):
         second = bench.plan()
         assert second.run_id != run_id and not second.continued
         with pytest.raises(ConfigError, match="another controller is running this run"):

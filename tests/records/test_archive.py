@@ -19,7 +19,7 @@ import pytest
 from tests.analysis.folders import RUN, make_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records import archive, removing
 from trace_bench.records import pack as packing
 from trace_bench.records.archive import CHECKSUMS, ArchiveLimits, extract
@@ -150,10 +150,10 @@ def test_an_import_under_way_is_in_use(
 
 
 def test_a_controller_and_an_export_keep_each_other_out(run: RunLayout) -> None:
-    with alone_in(run), pytest.raises(ConfigError, match="a controller is at work"), held_for_reading(run):
+    with lock_run(run), pytest.raises(ConfigError, match="a controller is at work"), held_for_reading(run):
         pass
     occupied = pytest.raises(ConfigError, match="another controller")
-    with held_for_reading(run), held_for_reading(run), occupied, alone_in(run):
+    with held_for_reading(run), held_for_reading(run), occupied, lock_run(run):
         pass
 
 

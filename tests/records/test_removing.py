@@ -12,7 +12,7 @@ import pytest
 from tests.analysis.folders import job_id, make_job, make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.digest import files_index
 from trace_bench.records.reading import read_index
 from trace_bench.records.removing import Item, removable, remove, remove_run
@@ -92,7 +92,7 @@ def test_old_runs_go_by_age_by_number_or_by_both(tmp_path: Path) -> None:
 def test_a_run_at_work_is_never_touched(tmp_path: Path) -> None:
     run = finished(tmp_path)
     items = list(removable(tmp_path, keep=0))
-    with alone_in(run):
+    with lock_run(run):
         assert list(removable(tmp_path, keep=0)) == []
         gone, failed = remove(items)  # it began after the look
         assert gone == [] and "a controller is at work in it" in failed[0]

@@ -12,7 +12,7 @@ from tests.analysis.folders import RUN, entry, make_run, row
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.planning.ownership import alone_in
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.job_states import Course, job_lines, last_step
 from trace_bench.records.reading import read_manifest
 from trace_bench.records.runs import (
@@ -92,7 +92,7 @@ def test_the_last_start_is_known_though_the_journal_went_on_for_long(tmp_path: P
 def test_a_run_that_goes_on_is_the_latest(tmp_path: Path) -> None:
     old = make_run(tmp_path, "old", started="2026-01-01T00:00:00Z")
     make_run(tmp_path, "newer", started="2026-02-01T00:00:00Z")
-    with alone_in(old):
+    with lock_run(old):
         assert [run.run_id for run in all_runs(tmp_path)] == ["old", "newer"]
         assert find_run("latest", tmp_path).run_id == "old"
     assert find_run("latest", tmp_path).run_id == "newer"

@@ -10,7 +10,7 @@ import pytest
 from trace_bench.sandbox.errors import RateLimited
 from trace_bench.sandbox.pace import Pace
 from trace_bench.scheduling import starting
-from trace_bench.scheduling.starting import Start, StartGate
+from trace_bench.scheduling.starting import StartGate, Startup
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
         self.now += seconds
 
 
-def entered(gate: StartGate) -> Start:
+def entered(gate: StartGate) -> Startup:
     start = gate.enter()
     assert start is not None and gate.wait_to_create(start)
     return start
@@ -39,12 +39,12 @@ def test_the_gate_lets_through_as_many_as_it_is_wide() -> None:
     third.start()
     third.join(0.05)
     assert third.is_alive()
-    first.over()
+    first.finish()
     third.join(10)
     assert not third.is_alive()
-    first.over()
-    first.over()  # twice does no harm: only one place was its own
-    second.over()
+    first.finish()
+    first.finish()  # twice does no harm: only one place was its own
+    second.finish()
 
 
 def test_what_is_no_longer_wanted_stops_waiting_and_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,9 +53,9 @@ def test_what_is_no_longer_wanted_stops_waiting_and_keeps_no_place(monkeypatch: 
     held = entered(gate)
     asked = iter([False, False, True])
     assert gate.enter(lambda: next(asked)) is None
-    held.over()
+    held.finish()
     assert gate.enter(lambda: True) is None
-    entered(gate).over()
+    entered(gate).finish()
 
 
 def test_starts_keep_the_pace_of_the_host(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_who_keeps_a_pace_has_another_turn_first(tmp_path: Path, monkeypatch: py
 def test_refusals_that_do_not_end_are_a_failure_in_the_end_and_begin_anew() -> None:
     clock = Clock()
     gate = StartGate(1, clock=clock, pause=clock.sleep)
-    start = Start(None)
+    start = Startup(None)
     assert not gate.gives_up()
     gate.refused(start, RateLimited("too many"))
     clock.now += starting.PATIENCE - 1

@@ -1,6 +1,6 @@
 """The lock on a run's folder: its controller holds it, and the kernel drops it when the holder ends, however it ends.
 
-Taking it is the controller's (`trace_bench.planning.ownership`); commands that list runs only ask whether it is held.
+Taking it is the controller's (`trace_bench.planning.run_lock`); commands that list runs only ask whether it is held.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.server import Gateway
 from trace_bench.identity import run_id
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.prepare import JobPlan
+from trace_bench.planning.prepare import PreparedJob
 from trace_bench.records.replay_check import same
 from trace_bench.records.rows import is_final
 from trace_bench.sandbox.uids import UidBlocks
@@ -126,7 +126,7 @@ def _score_job(
         return _compare(prepared, planned, _Scored(folder, runner.layout.job(planned.job_id), row), states, recorded)
 
 
-def scoring_only(plan: JobPlan, run: str, states: Mapping[StateKind, State]) -> JobPlan:
+def scoring_only(plan: PreparedJob, run: str, states: Mapping[StateKind, State]) -> PreparedJob:
     """`plan` as a job of `run` that scores `states`, and trains nothing."""
     spec = plan.spec.model_copy(update={"run_id": run, "states_given": True})
     meta = plan.meta.model_copy(update={"run_id": run})

@@ -48,8 +48,8 @@ from trace_bench.execution.events import (
     UsageChanged,
 )
 from trace_bench.execution.result import RunResult
-from trace_bench.planning.ownership import has_controller
 from trace_bench.planning.planned_job import Decision
+from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_row
 from trace_bench.records.rows import is_final, skipped_row
 from trace_bench.records.runs import find_run

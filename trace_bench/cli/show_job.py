@@ -22,7 +22,7 @@ from trace_bench.config.objectives import SCORE
 from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table
 from trace_bench.display.table import Table, dollars, number
 from trace_bench.errors import Boundary, HarnessError
-from trace_bench.planning.ownership import has_controller
+from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.changes import change
 from trace_bench.records.integrity import flags_of, is_withheld
 from trace_bench.records.job_states import Course, JobLine, job_line

@@ -23,7 +23,7 @@ from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, numbe
 from trace_bench.display.terminal import state_shared
 from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, ConfigError
-from trace_bench.planning.ownership import has_controller
+from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
 from trace_bench.records.job_states import JOB_STATES, Course, JobLine, job_lines
 from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence

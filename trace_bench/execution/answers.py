@@ -30,8 +30,8 @@ AFTER_A_KILL = 5.0
 """Seconds after the user has killed the job."""
 
 
-class Serves(Protocol):
-    """What answers the requests of one attempt of a job: the gateway's scope, alone or behind services of the host."""
+class RequestHandler(Protocol):
+    """Answers the requests of one attempt at a job: the gateway's scope, alone or behind services of the host."""
 
     job_id: str
 
@@ -48,14 +48,14 @@ class Serves(Protocol):
 
 
 class Answers:
-    """Answers calls through `scope`; called by one session.
+    """Answers calls through `handler`; called by one session.
 
     Args:
         send: gives an answer to the sandbox; called from many threads, one call at a time each.
     """
 
-    def __init__(self, scope: Serves, send: Callable[[LlmRequest, LlmResponse], None]) -> None:
-        self._scope = scope
+    def __init__(self, handler: RequestHandler, send: Callable[[LlmRequest, LlmResponse], None]) -> None:
+        self._handler = handler
         self._send = send
         self._changed = threading.Condition()
         self._waiting: deque[LlmRequest] = deque()
@@ -71,8 +71,8 @@ class Answers:
         Raises:
             ProtocolError: more calls wait than a supervisor sends.
         """
-        if self._scope.quick:
-            self._send(request, self._scope.handle(request))
+        if self._handler.quick:
+            self._send(request, self._handler.handle(request))
             return
         with self._changed:
             self._waiting_bytes += request.size
@@ -82,7 +82,7 @@ class Answers:
             if len(self._waiting) > self._idle and self._threads < MOST_THREADS:
                 self._threads += 1
                 # A daemon thread: a call that hangs must not keep the process from ending.
-                threading.Thread(target=self._work, name=f"llm-{self._scope.job_id}", daemon=True).start()
+                threading.Thread(target=self._work, name=f"llm-{self._handler.job_id}", daemon=True).start()
             self._changed.notify()
 
     def check(self, *, quiet: bool) -> None:
@@ -101,7 +101,7 @@ class Answers:
             self._left = True
             self._waiting.clear()
             self._changed.notify_all()
-        self._scope.refuse_new_calls()
+        self._handler.refuse_new_calls()
 
     def wait(self, seconds: float, *, hurry: Callable[[], bool] = lambda: False) -> int:
         """Wait until the calls under way are in the cassette, for `seconds` at most, and for no longer than
@@ -126,7 +126,7 @@ class Answers:
         while (request := self._next()) is not None:
             error: BaseException | None = None
             try:
-                response = self._scope.handle(request)
+                response = self._handler.handle(request)
                 if not self._left:
                     self._send(request, response)
             except BaseException as caught:

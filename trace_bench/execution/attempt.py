@@ -22,22 +22,28 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.errors import Boundary, HarnessError, Interrupted, TraceBenchError
-from trace_bench.execution.answers import AFTER_A_BREAK, AFTER_THE_END, Serves
-from trace_bench.execution.attempt_files import earlier_attempts, forget_attempt, keep_attempt, mend, next_attempt
+from trace_bench.execution.answers import AFTER_A_BREAK, AFTER_THE_END, RequestHandler
+from trace_bench.execution.attempt_files import (
+    earlier_attempts,
+    forget_attempt,
+    keep_attempt,
+    next_attempt,
+    repair_journals,
+)
 from trace_bench.execution.checkpoint import CheckpointFile
 from trace_bench.execution.outcome import AttemptOutcome, record_attempt
 from trace_bench.execution.sandboxes import CreationRefused, NotStarted, Sandboxes, SandboxKept
 from trace_bench.execution.service_host import ServiceHost
-from trace_bench.execution.session import Listener, Silence
+from trace_bench.execution.session import Listener, NoListener
 from trace_bench.execution.supervision import Supervision
 from trace_bench.gateway.server import Gateway, Scope
-from trace_bench.planning.prepare import JobPlan
+from trace_bench.planning.prepare import PreparedJob
 from trace_bench.planning.recording import Recording
 from trace_bench.records.reading import read_row
 from trace_bench.sandbox.base import Backend, Sandbox
 from trace_bench.sandbox.uids import UidBlocks
 from trace_bench.scheduling.allocation import Allocation
-from trace_bench.scheduling.starting import Start, StartGate
+from trace_bench.scheduling.starting import StartGate, Startup
 
 MakeSandbox = Callable[[], AbstractContextManager[Sandbox]]
 
@@ -72,13 +78,13 @@ class AttemptRunner:
 
     def run(
         self,
-        plan: JobPlan,
+        prepared: PreparedJob,
         listener: Listener | None = None,
         *,
         allocation: Allocation | None = None,
         begun: Callable[[], None] = lambda: None,
     ) -> Results:
-        """Run `plan` in a new sandbox. The files of an earlier attempt are moved to that attempt's folder.
+        """Run `prepared` in a new sandbox. The files of an earlier attempt are moved to that attempt's folder.
 
         Args:
             allocation: None is the backend's only host.
@@ -93,36 +99,36 @@ class AttemptRunner:
         gate = allocation.gate if allocation is not None else self.gate
         host = allocation.host.name if allocation is not None else ""
         while True:
-            start = gate.enter(lambda: self._is_stopped(plan.spec.job_id))
-            if start is None:
+            startup = gate.enter(lambda: self._is_stopped(prepared.spec.job_id))
+            if startup is None:
                 raise NotStarted
             try:
                 begun()
-                kept = keep_attempt(self.layout.job(plan.spec.job_id))
+                kept = keep_attempt(self.layout.job(prepared.spec.job_id))
                 try:
-                    sandbox = partial(self._sandboxes.new, plan, allocation, gate, start)
-                    return self._record_start(plan, listener or Silence(), sandbox, host, start)
+                    sandbox = partial(self._sandboxes.new, prepared, allocation, gate, startup)
+                    return self._attempt(prepared, listener or NoListener(), sandbox, host, startup)
                 except (CreationRefused, NotStarted):
                     kept.put_back()
                     raise
             except CreationRefused as refusal:
-                gate.refused(start, refusal.error)
+                gate.refused(startup, refusal.error)
             finally:
-                start.over()
+                startup.finish()
 
-    def adopt(self, plan: JobPlan, sandbox: Sandbox, listener: Listener | None = None) -> Results:
+    def adopt(self, prepared: PreparedJob, sandbox: Sandbox, listener: Listener | None = None) -> Results:
         """Continue a job whose controller died, or collect it if it has ended meanwhile.
 
         Raises:
             Interrupted, EngineGone, EnvironmentUnavailable: as `run`.
         """
-        mend(self.layout.job(plan.spec.job_id))
+        repair_journals(self.layout.job(prepared.spec.job_id))
         adopted = partial(self._sandboxes.adopted, sandbox)
-        return self._record_start(plan, listener or Silence(), adopted, sandbox.host, None)
+        return self._attempt(prepared, listener or NoListener(), adopted, sandbox.host, None)
 
-    def last_row(self, plan: JobPlan) -> Results:
-        """The recorded result of the last attempt at `plan`."""
-        return read_row(self.layout.job(plan.spec.job_id).results)
+    def last_row(self, prepared: PreparedJob) -> Results:
+        """The recorded result of the last attempt at `prepared`."""
+        return read_row(self.layout.job(prepared.spec.job_id).results)
 
     @cached_property
     def _sandboxes(self) -> Sandboxes:
@@ -131,11 +137,11 @@ class AttemptRunner:
     def _is_stopped(self, job_id: str) -> bool:
         return self.stop_wanted(job_id) is not None
 
-    def _record_start(
-        self, plan: JobPlan, listener: Listener, sandbox: MakeSandbox, host: str, start: Start | None
+    def _attempt(
+        self, prepared: PreparedJob, listener: Listener, sandbox: MakeSandbox, host: str, startup: Startup | None
     ) -> Results:
-        """Make an attempt, and record its start; take the record back if the attempt does not start."""
-        job = self.layout.job(plan.spec.job_id).make()
+        """Record the start of an attempt, and make it. The record is removed if the attempt does not start."""
+        job = self.layout.job(prepared.spec.job_id).make()
         before = job.meta.read_bytes() if job.meta.is_file() else None
         number = next_attempt(job)
         update = {
@@ -144,11 +150,11 @@ class AttemptRunner:
             "started_at": now(),
             "attempts": earlier_attempts(job),
         }
-        meta = plan.meta.model_copy(update=update)
+        meta = prepared.meta.model_copy(update=update)
         write_json(job.meta, meta)
         sync_folder(self.layout.jobs)  # paid calls that are recorded in it must not go with the folder's name
         try:
-            return _Attempt(self, plan, listener, job, number, meta, start).run(sandbox)
+            return _Attempt(self, prepared, listener, job, number, meta, startup).run(sandbox)
         except (CreationRefused, NotStarted):
             forget_attempt(job, number, before)
             raise
@@ -156,40 +162,40 @@ class AttemptRunner:
 
 @dataclass
 class _Attempt:
-    """One attempt at a job, whose start is recorded. `start` is None in an adopted sandbox."""
+    """One attempt at a job, whose start is recorded. `startup` is None in an adopted sandbox."""
 
     runner: AttemptRunner
-    plan: JobPlan
+    prepared: PreparedJob
     listener: Listener
     job: JobLayout
     number: int
     meta: JobMeta
-    start: Start | None
+    startup: Startup | None
     outcome: AttemptOutcome = field(default_factory=AttemptOutcome)
     began: float = field(default_factory=time.monotonic)
 
     def run(self, make_sandbox: MakeSandbox) -> Results:
         """Run the job, and record the outcome."""
-        runner, plan, outcome = self.runner, self.plan, self.outcome
+        runner, prepared, outcome = self.runner, self.prepared, self.outcome
         try:
             scope = runner.gateway.open(
-                plan.spec.job_id,
-                plan.spec.seed,
-                plan.spec.model,
+                prepared.spec.job_id,
+                prepared.spec.seed,
+                prepared.spec.model,
                 self.job.cassette,
-                None if runner.recording is not None else plan.spec.budget,
+                None if runner.recording is not None else prepared.spec.budget,
                 attempt=self.number,
             )
         except HarnessError as error:
             outcome.fail(error.boundary, "damaged_cassette", str(error))  # the failure is this job's alone
             return self._write(self.meta, Usage())
         row: Results | None = None
-        with scope, self._served(scope) as served, self._checkpoint():
+        with scope, self._handler(scope) as handler, self._checkpoint():
             try:
                 with make_sandbox() as sandbox:
-                    self._supervise(sandbox, served)
+                    self._supervise(sandbox, handler)
                     # While the sandbox is there: if this controller dies, the next one finds it.
-                    row = self._record(scope, served)
+                    row = self._record(scope, handler)
             except SandboxKept as kept:
                 # With its sandbox, and a record that says it is running, the job can be continued.
                 self._wait_for_answers(scope)
@@ -197,47 +203,47 @@ class _Attempt:
             except TraceBenchError as error:
                 # The sandbox could not be made, or adopted.
                 outcome.end(error)
-                row = self._record(scope, served)
+                row = self._record(scope, handler)
         if outcome.fatal is not None:
             raise outcome.fatal
         return row
 
-    def _supervise(self, sandbox: Sandbox, served: Serves) -> None:
-        runner, plan = self.runner, self.plan
+    def _supervise(self, sandbox: Sandbox, handler: RequestHandler) -> None:
+        runner, prepared = self.runner, self.prepared
         Supervision(
-            plan=plan,
+            prepared=prepared,
             sandbox=sandbox,
-            scope=served,
+            handler=handler,
             listener=self.listener,
             outcome=self.outcome,
             out=self.job.attempt_out(self.number),
-            start=self.start,
+            startup=self.startup,
             lease=runner.lease,
             limits=runner.limits,
-            stop_wanted=partial(runner.stop_wanted, plan.spec.job_id),
+            stop_wanted=partial(runner.stop_wanted, prepared.spec.job_id),
         ).run()
 
-    def _served(self, scope: Scope) -> AbstractContextManager[Serves]:
-        """What answers the requests of the attempt: its scope, with services in front of it."""
+    def _handler(self, scope: Scope) -> AbstractContextManager[RequestHandler]:
+        """The handler of the attempt's requests: its scope, with services in front of it."""
         if self.runner.services is None:
             return contextlib.nullcontext(scope)
-        return self.runner.services.serving(self.plan, self.job, scope, self.number)
+        return self.runner.services.serving(self.prepared, self.job, scope, self.number)
 
     @contextmanager
     def _checkpoint(self) -> Iterator[None]:
-        """Keep open what the search has learnt, and learns in this attempt."""
+        """Keep the checkpoint file open: results of the search in earlier attempts, and in this one."""
         if self.runner.recording is not None:
             yield
             return
         aside = self.job.attempt(self.number) / files.CHECKPOINT
-        with contextlib.closing(CheckpointFile(self.job.checkpoint, self.plan.spec.fingerprint, aside)) as found:
+        with contextlib.closing(CheckpointFile(self.job.checkpoint, self.prepared.spec.fingerprint, aside)) as found:
             self.outcome.checkpoint = found
             yield
 
-    def _record(self, scope: Scope, served: Serves) -> Results:
-        """Settle what the model calls cost and why they failed, and write the files of the attempt."""
+    def _record(self, scope: Scope, handler: RequestHandler) -> Results:
+        """Determine the cost and the failures of the model calls, and write the files of the attempt."""
         outcome = self.outcome
-        provider_failures = served.provider_failures()
+        provider_failures = handler.provider_failures()
         self._wait_for_answers(scope)
         failure = outcome.failure
         lost = failure is not None and failure.boundary.is_infrastructure and failure.kind != "interrupted"
@@ -252,7 +258,7 @@ class _Attempt:
         return self._write(meta, scope.usage())
 
     def _write(self, meta: JobMeta, usage: Usage) -> Results:
-        seconds = time.monotonic() - self.began - (self.start.waited if self.start is not None else 0.0)
+        seconds = time.monotonic() - self.began - (self.startup.waited if self.startup is not None else 0.0)
         return record_attempt(self.runner.layout, self.job, self.number, meta, self.outcome, usage, seconds)
 
     def _wait_for_answers(self, scope: Scope) -> None:
@@ -263,7 +269,7 @@ class _Attempt:
         killed = isinstance(outcome.fatal, Interrupted)
         lost = outcome.answers.wait(
             AFTER_THE_END if outcome.failure is None else AFTER_A_BREAK,
-            hurry=lambda: killed or runner.stop_wanted(self.plan.spec.job_id) == "kill",
+            hurry=lambda: killed or runner.stop_wanted(self.prepared.spec.job_id) == "kill",
         )
         if lost:
             outcome.warnings.append(
@@ -275,7 +281,7 @@ class _Attempt:
 
     def _settle_replay(self, recording: Recording, scope: Scope) -> None:
         """A request that is not recorded fails the job; recorded calls that were not repeated count as spent."""
-        outcome, job_id = self.outcome, self.plan.spec.job_id
+        outcome, job_id = self.outcome, self.prepared.spec.job_id
         unknown = scope.not_recorded()
         if unknown is not None:
             outcome.fail(unknown.boundary, "not_recorded", str(unknown))

@@ -53,7 +53,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
     if last == 0:
         return kept
     folder, out = job.attempt(last), job.attempt_out(last)
-    mend(job)
+    repair_journals(job)
     # The result first: one that has lost its files must not be there to be reused.
     moves = {job.results: folder / job.results.name}
     moves |= {source: out / name for name, source in _published(job).items()}
@@ -75,7 +75,7 @@ def keep_attempt(job: JobLayout, *, calls: bool = False) -> Kept:
     return kept
 
 
-def mend(job: JobLayout) -> None:
+def repair_journals(job: JobLayout) -> None:
     """Cut off unfinished lines that a dead controller left, for example in the history of a running job."""
     for path in (job.state_history, job.events, job.cassette, job.checkpoint, job.services):
         repair_journal(path)

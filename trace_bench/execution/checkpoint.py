@@ -1,4 +1,4 @@
-"""What the search of a job has learnt from evaluations, kept for another attempt (`trace_bench.worker.checkpoint`).
+"""The results of a search's evaluations, kept for another attempt (`trace_bench.worker.checkpoint`).
 
 It comes from the trainer's process and goes back to the trainer's process, so it cannot change official scores. The
 host checks only its form and size.
@@ -27,7 +27,7 @@ class CheckpointFile:
         aside: the path to which a checkpoint is moved that cannot be used.
 
     Attributes:
-        known: what earlier attempts have learnt: JSON lines, as they go into the sandbox.
+        known: results of earlier attempts: JSON lines, as they go into the sandbox.
         seconds: of training in those attempts, up to the last line.
         warnings: sentences for the record of the job.
 

@@ -61,10 +61,10 @@ class Dispatcher:
                 return self._run_queue(pool)
             except BaseException:
                 self._allocator.stop_waiting()
-                self._wind_down()
+                self._end_running_jobs()
                 raise
             finally:
-                self._give_up(self._queue)
+                self._end_moved(self._queue)
 
     def _run_queue(self, pool: ThreadPoolExecutor) -> str:
         config, queue, failed = self._plan.config, self._queue, ""
@@ -84,10 +84,10 @@ class Dispatcher:
             if idle or waiting:
                 self._drop_cancelled()
             if idle:
-                self._find_available_host()
+                self._drop_impossible()
             # At most a second: a request to stop is checked again, even if a signal was lost.
             for future in _take_all(self._ended, LEASE_POLL if waiting else IDLE_POLL if idle else 1.0):
-                failed = self._take_in(future) or failed
+                failed = self._record_outcome(future) or failed
             self._records.maybe_write_tables()
             self._reporter.usage(self._running.values(), self._gateway)
         return failed
@@ -103,7 +103,7 @@ class Dispatcher:
             if (reason := self._skip_reason(job)) is not None:
                 self._allocator.release(allocation)
                 self._records.skip(job, reason)
-                self._give_up([job])
+                self._end_moved([job])
             else:
                 self._start(pool, job, allocation)
 
@@ -120,8 +120,8 @@ class Dispatcher:
             self._allocator.release(allocation)
             self._at_work.discard(job.job_id)
 
-    def _take_in(self, future: Future[JobOutcome]) -> str:
-        """Take in what a job came to; returns its id if it failed."""
+    def _record_outcome(self, future: Future[JobOutcome]) -> str:
+        """Record the outcome of a job in its allocation, or queue it again if it moves; returns its id if it failed."""
         outcome, job = future.result(), self._running.pop(future)
         if isinstance(outcome, MovedJob):
             self._moved[job.job_id] = outcome
@@ -151,10 +151,10 @@ class Dispatcher:
             if self._stop.requested(job.job_id) is not None:
                 self._queue.remove(job)
                 self._records.skip(job, self._stop.why_before_start(job.job_id))
-                self._give_up([job])
+                self._end_moved([job])
 
-    def _find_available_host(self) -> None:
-        """When nothing runs and nothing could start, take out jobs that no host can ever run.
+    def _drop_impossible(self) -> None:
+        """Take jobs out of the queue that no host can ever run. To be called when no job runs and none could start.
 
         Jobs that wait for resources of other controllers, or for a host that may come back, stay in the queue.
 
@@ -170,14 +170,14 @@ class Dispatcher:
             found = found or self._allocator.has_available_host(job)
         self._executor.lost_hosts.check(blocked=not found)
 
-    def _give_up(self, jobs: Iterable[PlannedJob]) -> None:
+    def _end_moved(self, jobs: Iterable[PlannedJob]) -> None:
         """End those of `jobs` that wait for another allocation, with the result of their last attempt."""
         for job in jobs:
             if (moved := self._moved.pop(job.job_id, None)) is not None:
-                self._records.put(self._executor.give_up(job, moved))
+                self._records.put(self._executor.end(job, moved.row))
 
-    def _wind_down(self) -> None:
-        """After an error that ends the run: let its jobs end in order, and take in their results."""
+    def _end_running_jobs(self) -> None:
+        """Let the running jobs end in order, and record their results: an error ends the run."""
         self._stop.end_run("interrupted")
         while True:
             try:
@@ -190,7 +190,7 @@ class Dispatcher:
         for future, job in self._running.items():
             outcome = future.result() if future.exception() is None else None
             if isinstance(outcome, MovedJob):
-                outcome = self._executor.give_up(job, outcome)
+                outcome = self._executor.end(job, outcome.row)
             if outcome is not None:
                 self._records.put(outcome)
 

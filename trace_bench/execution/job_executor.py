@@ -18,7 +18,7 @@ from trace_bench.execution.sandboxes import NotStarted
 from trace_bench.execution.stopping import StopRequests
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.prepare import JobPlan
+from trace_bench.planning.prepare import PreparedJob
 from trace_bench.sandbox.base import Sandbox
 from trace_bench.scheduling.allocation import Allocation, Allocator
 from trace_bench.scheduling.outage import EngineOutage, LostHosts
@@ -64,67 +64,19 @@ class JobExecutor:
         Raises:
             TraceBenchError: an error that ends the run.
         """
-        turn = _Turn(self, job, allocation, moved)
-        while True:
-            try:
-                summary, error = turn.attempt()
-            except NotStarted:
-                return None if turn.row is None else self._ended(job, turn.row)
-            assert turn.row is not None
-            step = decide(summary)
-            _LOG.info(entry("attempt.decided", job_id=job.job_id, host=allocation.host.name or None,
-                            attempt=turn.attempts, status=turn.row.status, failure=turn.row.failure_kind,
-                            boundary=turn.row.failure_boundary, action=step.action, pause=step.pause))  # fmt: skip
-            self._apply(step, job, allocation, turn.row, error)
-            if step.action == "abort":
-                assert error is not None
-                raise error
-            if step.action == "finish":
-                return self._ended(job, turn.row)
-            if not step.counted:
-                turn.attempts -= 1
-            else:
-                self.reporter.job_retried(job, turn.row, turn.attempts + 1)
-                if step.pause:
-                    self._pause(job, turn.attempts + 1)
-            if step.action == "move":
-                if step.pause:
-                    self.allocator.avoid_host(job, allocation.host.name)
-                return MovedJob(turn.row, turn.attempts)
+        return _Attempts(self, job, allocation, moved).run()
 
-    def give_up(self, job: PlannedJob, moved: MovedJob) -> Results:
-        """End a job that waits for another allocation with the result of its last attempt."""
-        return self._ended(job, moved.row)
-
-    def _ended(self, job: PlannedJob, row: Results) -> Results:
+    def end(self, job: PlannedJob, row: Results) -> Results:
+        """End `job` with `row`, the result of its last attempt."""
         self.reporter.notify(JobFinished(job, row))
         return row
 
-    def _apply(
-        self, step: NextStep, job: PlannedJob, allocation: Allocation, row: Results, error: TraceBenchError | None
-    ) -> None:
-        """Carry out what `step` says about the host."""
-        host = allocation.host.name
-        if step.wait_for_engine and error is not None:
-            self.outage.wait(error, self.plan.run_id, job.job_id)
-        if step.host_lost and self.lost_hosts.lost(host, job.job_id, error or _starts_nothing(host, row)):
-            self.reporter.notify(HostLost(host))
-        if step.withdraw_gpus:
-            self.allocator.withdraw_gpus(allocation)
-            self.reporter.notify(GpusWithdrawn(host, allocation.lease.devices))
 
-    def _pause(self, job: PlannedJob, attempt: int) -> None:
-        """Wait before an attempt, for a random time: jobs that failed together do not come back together."""
-        end = time.monotonic() + pause_before(attempt) * random.uniform(0.5, 1.0)
-        while time.monotonic() < end and self.stop.requested(job.job_id) is None:
-            time.sleep(0.1)
-
-
-class _Turn:
-    """The attempts at one job in one allocation.
+class _Attempts:
+    """The attempts at one job in one allocation. The job is prepared once for all of them.
 
     Attributes:
-        attempts: number of attempts so far, those in other allocations included.
+        number: of attempts so far, those in other allocations included.
         row: the result of the last one.
     """
 
@@ -132,17 +84,68 @@ class _Turn:
         self._executor = executor
         self._job = job
         self._allocation = allocation
-        self._plan: JobPlan = executor.plan.prepare(job)
+        self._prepared: PreparedJob = executor.plan.prepare(job)
         self._listener = executor.reporter.listener(job)
         self._came = time.monotonic()
         self._reported = moved is not None
         self._adopted: Sandbox | None = None
         if moved is None and job.decision == "adopt":
             self._adopted = executor.plan.adopted.get(job.job_id)
-        self.attempts = moved.attempts if moved is not None else 0
+        self.number = moved.attempts if moved is not None else 0
         self.row: Results | None = moved.row if moved is not None else None
 
-    def attempt(self) -> tuple[AttemptSummary, TraceBenchError | None]:
+    def run(self) -> JobOutcome:
+        """Make attempts until one decides the job, or the job moves to another allocation.
+
+        Raises:
+            TraceBenchError: an error that ends the run.
+        """
+        executor, job, host = self._executor, self._job, self._allocation.host.name
+        while True:
+            try:
+                summary, error = self._attempt()
+            except NotStarted:
+                return None if self.row is None else executor.end(job, self.row)
+            assert self.row is not None
+            step = decide(summary)
+            _LOG.info(entry("attempt.decided", job_id=job.job_id, host=host or None,
+                            attempt=self.number, status=self.row.status, failure=self.row.failure_kind,
+                            boundary=self.row.failure_boundary, action=step.action, pause=step.pause))  # fmt: skip
+            self._apply_to_host(step, self.row, error)
+            if step.action == "abort":
+                assert error is not None
+                raise error
+            if step.action == "finish":
+                return executor.end(job, self.row)
+            if not step.counted:
+                self.number -= 1
+            else:
+                executor.reporter.job_retried(job, self.row, self.number + 1)
+                if step.pause:
+                    self._pause()
+            if step.action == "move":
+                if step.pause:
+                    executor.allocator.avoid_host(job, host)
+                return MovedJob(self.row, self.number)
+
+    def _apply_to_host(self, step: NextStep, row: Results, error: TraceBenchError | None) -> None:
+        """Carry out what `step` says about the host."""
+        executor, host = self._executor, self._allocation.host.name
+        if step.wait_for_engine and error is not None:
+            executor.outage.wait(error, executor.plan.run_id, self._job.job_id)
+        if step.host_lost and executor.lost_hosts.lost(host, self._job.job_id, error or _starts_nothing(host, row)):
+            executor.reporter.notify(HostLost(host))
+        if step.withdraw_gpus:
+            executor.allocator.withdraw_gpus(self._allocation)
+            executor.reporter.notify(GpusWithdrawn(host, self._allocation.lease.devices))
+
+    def _pause(self) -> None:
+        """Wait before the next attempt, for a random time: jobs that failed together do not come back together."""
+        end = time.monotonic() + pause_before(self.number + 1) * random.uniform(0.5, 1.0)
+        while time.monotonic() < end and self._executor.stop.requested(self._job.job_id) is None:
+            time.sleep(0.1)
+
+    def _attempt(self) -> tuple[AttemptSummary, TraceBenchError | None]:
         """Make one attempt; returns its summary, and the error of the host that ended it, if one did.
 
         Raises:
@@ -156,19 +159,19 @@ class _Turn:
         lease_expired = False
         try:
             if adopted is not None:
-                self._started(adopted)
-                row = runner.adopt(self._plan, adopted, self._listener)
+                self._report_start(adopted)
+                row = runner.adopt(self._prepared, adopted, self._listener)
                 lease_expired = row.stop_reason == "interrupted" and executor.stop.requested(self._job.job_id) is None
             else:
-                row = runner.run(self._plan, self._listener, allocation=self._allocation, begun=self._started)
+                row = runner.run(self._prepared, self._listener, allocation=self._allocation, begun=self._report_start)
         except Interrupted:
-            row = runner.last_row(self._plan)
+            row = runner.last_row(self._prepared)
         except TraceBenchError as caught:
             host_error, error = host_error_of(caught), caught
             if host_error is None:
                 raise
-            row = runner.last_row(self._plan)
-        self.row, self.attempts = row, self.attempts + 1
+            row = runner.last_row(self._prepared)
+        self.row, self.number = row, self.number + 1
         allocation_lost = adopted is not None and not self._allocation.lease.whole
         return self._summary(row, host_error, lease_expired, allocation_lost), error
 
@@ -179,7 +182,7 @@ class _Turn:
         return AttemptSummary(
             boundary=row.failure_boundary,
             kind=row.failure_kind,
-            attempts=self.attempts,
+            attempts=self.number,
             retries=executor.plan.config.retries,
             stop_requested=executor.stop.requested(self._job.job_id) is not None,
             one_host=executor.allocator.has_one_host,
@@ -191,8 +194,8 @@ class _Turn:
             lease_expired=lease_expired,
         )
 
-    def _started(self, adopted: Sandbox | None = None) -> None:
-        """Report the start of the job, once in all its allocations."""
+    def _report_start(self, adopted: Sandbox | None = None) -> None:
+        """Report the start of the job, once for all its allocations."""
         if self._reported:
             return
         self._reported = True

@@ -72,7 +72,7 @@ class AttemptOutcome:
 
     def end(self, error: TraceBenchError) -> None:
         """Record that `error` ended the attempt."""
-        if ends_more(error):
+        if is_fatal(error):
             self.fatal = error
         if isinstance(error, Interrupted):
             self.fail(Boundary.HARNESS, "interrupted", str(error))
@@ -80,7 +80,7 @@ class AttemptOutcome:
             self.fail(error.boundary, kind_of(error), str(error))
 
 
-def ends_more(error: TraceBenchError) -> bool:
+def is_fatal(error: TraceBenchError) -> bool:
     """Whether `error` ends more than its job: the user requests it, or the machine lacks something."""
     return isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT
 

@@ -35,10 +35,10 @@ from trace_bench.execution.stopping import StopRequests
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.backends import BackendChoice, remember_backend
 from trace_bench.planning.job_order import longest_first
-from trace_bench.planning.ownership import alone_in
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.run_budget import RunBudget, limits_of
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records import parquet
 from trace_bench.records.rows import is_final
 from trace_bench.records.tables import preload_standings
@@ -83,7 +83,7 @@ class Run:
             Interrupted: after everything that had finished was recorded.
             EnvironmentUnavailable, SandboxError: the machine lacks something that all jobs need; likewise.
         """
-        with alone_in(self._plan.layout):
+        with lock_run(self._plan.layout):
             self._plan.check()
             reporter = RunReporter(self._plan, self._budget, self._subscriber)
             with contextlib.closing(reporter):
@@ -102,7 +102,7 @@ class Run:
         failure: BaseException | None = None
         with contextlib.nullcontext() if unchanged else reporter.journal():
             try:
-                self._start(reporter, start)
+                self._begin(reporter, start)
                 self._run_jobs(reporter)
             except KeyboardInterrupt as error:
                 failure = error if isinstance(error, Interrupted) else self._interrupted()
@@ -119,8 +119,8 @@ class Run:
             raise failure
         return found
 
-    def _start(self, reporter: RunReporter, start: RunStarted) -> None:
-        """Begin the run's time, and clear away what an earlier controller left."""
+    def _begin(self, reporter: RunReporter, start: RunStarted) -> None:
+        """Record the start of the run, begin its time, and remove what an earlier controller left. No job starts."""
         plan = self._plan
         reporter.record(start)
         self._budget.begin()  # after that event: the next controller counts seconds from there

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from trace_bench.display.log import entry
 from trace_bench.errors import EnvironmentUnavailable, SandboxError
-from trace_bench.planning.prepare import JobPlan, most_seconds
+from trace_bench.planning.prepare import PreparedJob, most_seconds
 from trace_bench.sandbox.base import Backend, Sandbox, SandboxRequest, SeveralEngines
 from trace_bench.sandbox.errors import LeaseLost, NameConflict, RateLimited
 from trace_bench.sandbox.labels import JOB, job_labels, sandbox_name, uid_base
 from trace_bench.sandbox.leases import Lease
 from trace_bench.sandbox.uids import UidBlock, UidBlocks
 from trace_bench.scheduling.allocation import Allocation
-from trace_bench.scheduling.starting import Start, StartGate
+from trace_bench.scheduling.starting import StartGate, Startup
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,8 +64,10 @@ class Sandboxes:
     unremoved: list[Sandbox] = field(default_factory=list)
 
     @contextmanager
-    def new(self, plan: JobPlan, allocation: Allocation | None, gate: StartGate, start: Start) -> Iterator[Sandbox]:
-        """A new sandbox for `plan`, created but not started.
+    def new(
+        self, prepared: PreparedJob, allocation: Allocation | None, gate: StartGate, startup: Startup
+    ) -> Iterator[Sandbox]:
+        """A new sandbox for `prepared`, created but not started.
 
         Raises:
             NotStarted, CreationRefused: there is no sandbox. SandboxKept: the block raised.
@@ -74,19 +76,19 @@ class Sandboxes:
         lease = allocation.lease if allocation is not None else Lease()
         if not lease.whole:
             raise LeaseLost(
-                f"job {plan.spec.job_id} went on in a sandbox with GPUs or cores that another controller has leased "
-                "meanwhile; it needs an allocation of its own."
+                f"job {prepared.spec.job_id} went on in a sandbox with GPUs or cores that another controller has "
+                "leased meanwhile; it needs an allocation of its own."
             )
         host = allocation.host.name if allocation is not None else ""
         if allocation is not None and isinstance(self.backend, SeveralEngines):
             began = time.monotonic()
             try:
-                self.backend.bring_image(plan.image_ref, host)
+                self.backend.bring_image(prepared.image_ref, host)
             finally:
-                start.waited += time.monotonic() - began  # which job is the first that needs the image is chance
+                startup.waited += time.monotonic() - began  # which job is the first that needs the image is chance
         with self.uids.acquire(self.taken()) as block:
-            request = self._request(plan, lease, host, block)
-            if not gate.wait_to_create(start, lambda: self.is_stopped(plan.spec.job_id)):
+            request = self._request(prepared, lease, host, block)
+            if not gate.wait_to_create(startup, lambda: self.is_stopped(prepared.spec.job_id)):
                 raise NotStarted
             try:
                 made = self._create(request)
@@ -95,9 +97,9 @@ class Sandboxes:
                     raise
                 raise CreationRefused(error) from error
             gate.accepted()
-            _LOG.info(entry("sandbox.created", job_id=plan.spec.job_id, sandbox=made.name, host=host or None,
-                            image=plan.image_ref, uid_base=block.base, gpus=lease.devices or None,
-                            cores=lease.cpuset or None, waited=round(start.waited, 3)))  # fmt: skip
+            _LOG.info(entry("sandbox.created", job_id=prepared.spec.job_id, sandbox=made.name, host=host or None,
+                            image=prepared.image_ref, uid_base=block.base, gpus=lease.devices or None,
+                            cores=lease.cpuset or None, waited=round(startup.waited, 3)))  # fmt: skip
             with self._removed(made) as sandbox:
                 yield sandbox
 
@@ -121,22 +123,22 @@ class Sandboxes:
             if block is not None:
                 block.release()
 
-    def _request(self, plan: JobPlan, lease: Lease, host: str, block: UidBlock) -> SandboxRequest:
-        run_id, job_id = plan.spec.run_id, plan.spec.job_id
+    def _request(self, prepared: PreparedJob, lease: Lease, host: str, block: UidBlock) -> SandboxRequest:
+        run_id, job_id = prepared.spec.run_id, prepared.spec.job_id
         return SandboxRequest(
             name=sandbox_name(run_id, job_id),
-            image=plan.image_ref,
+            image=prepared.image_ref,
             command=(*WORKER_COMMAND, "--uid-base", str(block.base), "--lease", f"{self.lease:g}"),
             labels=job_labels(run_id, job_id, self.lease, exclusive=lease.exclusive),
             uid_base=block.base,
-            resources=plan.resources,
-            runtime=plan.runtime,
-            require_controls=plan.require_controls,
-            allow_weaker=plan.allow_weaker,
+            resources=prepared.resources,
+            runtime=prepared.runtime,
+            require_controls=prepared.require_controls,
+            allow_weaker=prepared.allow_weaker,
             host=host,
             gpu_names=lease.devices,
             cpuset=lease.cpuset,
-            most_seconds=most_seconds(plan.spec.limits, self.lease),
+            most_seconds=most_seconds(prepared.spec.limits, self.lease),
         )
 
     def _create(self, request: SandboxRequest) -> Sandbox:

@@ -34,7 +34,7 @@ from trace_bench.gateway.replies import encode, refused
 from trace_bench.gateway.requests import check_names
 from trace_bench.gateway.server import Scope
 from trace_bench.planning.plan import RunPlan
-from trace_bench.planning.prepare import JobPlan, model_ref
+from trace_bench.planning.prepare import PreparedJob, model_ref
 from trace_bench.records.calls import read_calls
 from trace_bench.sandbox.labels import PREFIX, owner
 from trace_bench.sandbox.locks import default_directory, open_shared
@@ -138,17 +138,19 @@ class ServiceHost:
                 self._models = None
 
     @contextmanager
-    def serving(self, plan: JobPlan, job: JobLayout, scope: Scope, attempt: int) -> Iterator[ServiceDesk | Scope]:
+    def serving(
+        self, prepared: PreparedJob, job: JobLayout, scope: Scope, attempt: int
+    ) -> Iterator[ServiceDesk | Scope]:
         """What answers the requests of one attempt at `job`: its `scope`, with services in front of it if it has any.
 
         Raises:
             HarnessError: the record of services is damaged.
         """
-        services = {service.name: service for service in map(self._services.__getitem__, plan.services)}
+        services = {service.name: service for service in map(self._services.__getitem__, prepared.services)}
         if not services:
             yield scope
             return
-        desk = ServiceDesk(self, services, plan, job, scope, attempt)
+        desk = ServiceDesk(self, services, prepared, job, scope, attempt)
         try:
             yield desk
         finally:
@@ -231,7 +233,7 @@ class BudgetEnded(Exception):
 
 
 class ServiceDesk:
-    """Serves one attempt at one job, as a `Scope` does, and services too. May be used by many threads."""
+    """Answers what one attempt at one job requests of models, as a `Scope` does, and of services. For many threads."""
 
     quick = False
 
@@ -239,7 +241,7 @@ class ServiceDesk:
         self,
         host: ServiceHost,
         services: Mapping[str, Service],
-        plan: JobPlan,
+        prepared: PreparedJob,
         job: JobLayout,
         scope: Scope,
         attempt: int,
@@ -247,7 +249,7 @@ class ServiceDesk:
         self.job_id = scope.job_id
         self._host = host
         self._services = services
-        self._plan = plan
+        self._prepared = prepared
         self._job = job
         self._scope = scope
         self._attempt = attempt
@@ -342,7 +344,7 @@ class ServiceDesk:
             same = line.model_dump(include={"status", "answer", "seconds", "usage", "cost_usd"})
             return self._write(common | same | {"request": body})
         common["request"] = body
-        if self._plan.spec.model.model == STUB:
+        if self._prepared.spec.model.model == STUB:
             return self._write(common | {"status": 200, "answer": dict(service.stub(body).body)})
         return self._call(service, request, body, common)
 
@@ -352,13 +354,13 @@ class ServiceDesk:
         """Call the service, and record its answer."""
         folder = self._job.service_files / f"{self._attempt}-{_UNSAFE.sub('_', request.id)[:60]}"
         folder.mkdir(parents=True, exist_ok=True)
-        task = self._plan.spec.task
+        task = self._prepared.spec.task
 
         def call_of(address: ModelAddress) -> ServiceCall:
             return ServiceCall(
                 request=body,
                 task_id=task.id,
-                task_folder=self._plan.task_folder,
+                task_folder=self._prepared.task_folder,
                 spec=task.spec,
                 eval_kwargs=task.eval_kwargs,
                 phase=request.phase,

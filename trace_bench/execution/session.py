@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trace_bench.errors import Interrupted, ProtocolError, SandboxError
-from trace_bench.execution.answers import Answers, Serves
+from trace_bench.execution.answers import Answers, RequestHandler
 from trace_bench.execution.connection import Connection
 from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.worker.control_stream import Message
@@ -37,7 +37,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True)
-class Silence:
+class NoListener:
     """A listener that does nothing."""
 
     def event(self, line: Mapping[str, Any]) -> None: ...
@@ -61,23 +61,23 @@ class Session:
         silence: seconds without any message from the sandbox after which it counts as dead.
         stop_wanted: called often; ``"interrupted"`` asks the sandbox to end in order, ``"budget"`` asks it to end
             training.
-        on_answer: called when a message of the sandbox comes.
+        on_message: called for each message of the sandbox.
         answers: the LLM calls; some may be under way when the session has ended (`Answers.wait`).
         stops_sent: the reasons to stop that the sandbox was given.
-        checkpoint: what earlier attempts have learnt: JSON lines, and the seconds of training that were in them.
+        checkpoint: results of earlier attempts: JSON lines, and the seconds of training that were in them.
         on_checkpoint: called with each new line, and its seconds.
         states: of a job with ``states_given``, those states as JSON.
     """
 
     connection: Connection
-    scope: Serves
+    handler: RequestHandler
     job: Mapping[str, Any]
     task: bytes
     test_seed: int
-    listener: Listener = field(default_factory=Silence)
+    listener: Listener = field(default_factory=NoListener)
     silence: float = 0.0
     stop_wanted: Callable[[], str | None] = lambda: None
-    on_answer: Callable[[], None] = lambda: None
+    on_message: Callable[[], None] = lambda: None
     answers: Answers = field(init=False)
     stops_sent: frozenset[str] = frozenset()
     checkpoint: tuple[bytes, float] = (b"", 0.0)
@@ -86,7 +86,7 @@ class Session:
     _trained: bool = False
 
     def __post_init__(self) -> None:
-        self.answers = Answers(self.scope, self._answer)
+        self.answers = Answers(self.handler, self._answer)
         self.connection.on_no_job = self._hand_over
 
     def start(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Session:
 
     @contextmanager
     def _conversation(self) -> Iterator[None]:
-        """However it ends, no thread writes to the stream afterwards."""
+        """Close the stream for writing when the block ends, also for the threads that answer calls."""
         try:
             yield
         finally:
@@ -140,12 +140,12 @@ class Session:
             if data is None:
                 self.answers.check(quiet=True)
                 if now - last_data > patience:
-                    raise SandboxSilent(f"the sandbox has not been heard for {patience:.0f} s; it counts as dead")
+                    raise SandboxSilent(f"the sandbox has sent nothing for {patience:.0f} s; it counts as dead")
             if not data:
                 continue
             last_data = time.monotonic()
             for message in connection.decode(data):
-                self.on_answer()
+                self.on_message()
                 if connection.accept(message):
                     result = self._on_message(message)
                     if result is not None:

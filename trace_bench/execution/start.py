@@ -26,12 +26,12 @@ from trace_bench.planning.backends import backend_of
 from trace_bench.planning.completion import CompleteConfig, complete_config
 from trace_bench.planning.images import ImagesOf, ImageSource, foreseen_images, image_source
 from trace_bench.planning.models import missing_keys
-from trace_bench.planning.ownership import alone_in, refuse_a_second
 from trace_bench.planning.plan import PlanIsOld, RunPlan
 from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
 from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm
 from trace_bench.planning.recording import LOST_TASK, Recording
+from trace_bench.planning.run_lock import check_not_locked, lock_run
 from trace_bench.resources import package_dir
 from trace_bench.sandbox.base import Backend, SeveralEngines
 
@@ -82,7 +82,7 @@ def dry_run(
     """
     plan = plan_config(config, roots=roots, build=build, say=say, images_of=foreseen_images)
     plan = replace(plan, warnings=(*plan.warnings, *missing_keys(plan.config, os.environ)))
-    refuse_a_second(plan.layout)
+    check_not_locked(plan.layout)
     services_of(plan).check()
     return plan
 
@@ -95,7 +95,7 @@ def write_plan(plan: RunPlan) -> bool:
     """
     if plan.continued:
         return False
-    with alone_in(plan.layout):
+    with lock_run(plan.layout):
         plan.check()
         write_records(plan)
     return True

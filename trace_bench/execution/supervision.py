@@ -17,19 +17,19 @@ from trace_bench.errors import (
     Interrupted,
     SandboxError,
 )
-from trace_bench.execution.answers import Serves
+from trace_bench.execution.answers import RequestHandler
 from trace_bench.execution.attribution import attributed
 from trace_bench.execution.connection import Connection
 from trace_bench.execution.evidence import from_events, kind_of, last_words, observed
-from trace_bench.execution.outcome import AttemptOutcome, ends_more
+from trace_bench.execution.outcome import AttemptOutcome, is_fatal
 from trace_bench.execution.session import Listener, Session
 from trace_bench.gateway.base import NotRecorded
-from trace_bench.planning.prepare import JobPlan
+from trace_bench.planning.prepare import PreparedJob
 from trace_bench.sandbox.base import Sandbox, Stream
 from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.errors import ControlMissing, EngineGone
 from trace_bench.sandbox.leases import cores_in, devices_in
-from trace_bench.scheduling.starting import Start
+from trace_bench.scheduling.starting import Startup
 
 END_PATIENCE = 0.5
 """Seconds that an engine has to report the end of a sandbox whose stream has ended; else the stream is reopened."""
@@ -40,21 +40,21 @@ class Supervision:
     """One sandbox of an attempt, from its start to the collection of its volume.
 
     Attributes:
-        scope: answers the requests of the sandbox.
+        handler: answers the requests of the sandbox.
         outcome: is filled in.
         out: the folder into which the volume is collected.
-        start: the sandbox's turn to start; None for an adopted sandbox, which runs already.
+        startup: the sandbox's turn to start; None for an adopted sandbox, which runs already.
         lease: seconds that the sandbox lives without a controller.
         stop_wanted: returns a reason if the job is to stop.
     """
 
-    plan: JobPlan
+    prepared: PreparedJob
     sandbox: Sandbox
-    scope: Serves
+    handler: RequestHandler
     listener: Listener
     outcome: AttemptOutcome
     out: Path
-    start: Start | None
+    startup: Startup | None
     lease: float
     limits: CollectLimits
     stop_wanted: Callable[[], str | None]
@@ -76,21 +76,21 @@ class Supervision:
         except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
             self._ended_early(error)
         self._collect()
-        stop_is_recorded = self.plan.spec.stop_at is not None and self.plan.spec.stop_at.reason == "interrupted"
-        unfinished = self.start is not None and outcome.failure is None and outcome.was_stopped_from_outside
+        stop_is_recorded = self.prepared.spec.stop_at is not None and self.prepared.spec.stop_at.reason == "interrupted"
+        unfinished = self.startup is not None and outcome.failure is None and outcome.was_stopped_from_outside
         if unfinished and not stop_is_recorded:  # half of a search is not a result of the job
             message = "something outside of the run stopped the sandbox before the search was over"
             outcome.fail(Boundary.SANDBOX, "sandbox_stopped", message)
 
     def _run_session(self) -> None:
         self._read_controls()
-        if self.start is None and self.sandbox.status() == "exited":
+        if self.startup is None and self.sandbox.status() == "exited":
             return
         stream = self.sandbox.attach()
         try:
-            if self.start is not None:
+            if self.startup is not None:
                 self.sandbox.start()
-            self._read_controls(self.plan.require_controls)  # some are known only after the start
+            self._read_controls(self.prepared.require_controls)  # some are known only after the start
             self._converse(stream)
         finally:
             stream.close()
@@ -113,33 +113,33 @@ class Supervision:
             )
 
     def _converse(self, stream: Stream) -> None:
-        outcome, plan, start = self.outcome, self.plan, self.start
+        outcome, prepared, startup = self.outcome, self.prepared, self.startup
 
         def reattach() -> Stream | None:
             return self.sandbox.attach() if self.sandbox.wait(END_PATIENCE) is None else None
 
         def stop_wanted() -> str | None:
-            if (unknown := self.scope.not_recorded()) is not None:
+            if (unknown := self.handler.not_recorded()) is not None:
                 raise unknown  # the sandbox has its refusal; no later message can count
             return self.stop_wanted()
 
         session = Session(
             connection=Connection(stream, self.lease, reattach),
-            scope=self.scope,
-            job=plan.spec.model_dump(mode="json"),
-            task=plan.task,
-            test_seed=plan.test_seed,
+            handler=self.handler,
+            job=prepared.spec.model_dump(mode="json"),
+            task=prepared.task,
+            test_seed=prepared.test_seed,
             listener=self.listener,
             stop_wanted=stop_wanted,
-            on_answer=start.over if start is not None else lambda: None,
-            states=plan.states,
+            on_message=startup.finish if startup is not None else lambda: None,
+            states=prepared.states,
         )
         if outcome.checkpoint is not None:
-            session.checkpoint = outcome.checkpoint.beside(plan.task)
+            session.checkpoint = outcome.checkpoint.beside(prepared.task)
             session.on_checkpoint = outcome.checkpoint.add
         outcome.answers = session.answers
         try:
-            if start is None:
+            if startup is None:
                 session.adopt()
             else:
                 session.start()
@@ -155,15 +155,15 @@ class Supervision:
     def _ended_early(self, error: Interrupted | SandboxError | EnvironmentUnavailable | NotRecorded) -> None:
         """Kill the sandbox of a session that `error` ended, and attribute the failure."""
         outcome, sandbox = self.outcome, self.sandbox
-        if isinstance(error, SandboxError) and not ends_more(error):
+        if isinstance(error, SandboxError) and not is_fatal(error):
             outcome.evidence = observed(sandbox, error)
         try:
             sandbox.kill()
         except SandboxError as gone:
             # The first error is the cause, unless it only reports that the engine closed the connection.
-            outcome.end(error if ends_more(error) else gone)
+            outcome.end(error if is_fatal(error) else gone)
             return
-        if not isinstance(error, SandboxError) or ends_more(error):
+        if not isinstance(error, SandboxError) or is_fatal(error):
             outcome.end(error)
             return
         assert outcome.evidence is not None

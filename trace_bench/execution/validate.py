@@ -17,12 +17,13 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import BuildReport, Failure
 from trace_bench.errors import Boundary, Interrupted
 from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.session import NoListener
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.identity import run_id
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.prepare import JobPlan
+from trace_bench.planning.prepare import PreparedJob
 from trace_bench.planning.requirements import MemoryPool
 from trace_bench.sandbox.uids import UidBlocks
 
@@ -118,29 +119,29 @@ def first_of_each_problem(jobs: Iterable[PlannedJob]) -> list[PlannedJob]:
     return list(first.values())
 
 
-def ending_early(plan: JobPlan, run: str, until: Literal["build", "programs"]) -> JobPlan:
-    """`plan`, as a job of `run` that ends when its problem is built, and has no model to ask."""
-    spec = plan.spec.model_copy(update={"run_id": run, "until": until, "model": _STUB})
-    meta = plan.meta.model_copy(update={"run_id": run, "model": _STUB})
-    return replace(plan, spec=spec, meta=meta)
+def ending_early(prepared: PreparedJob, run: str, until: Literal["build", "programs"]) -> PreparedJob:
+    """`prepared`, as a job of `run` that ends when its problem is built, and has no model to ask."""
+    spec = prepared.spec.model_copy(update={"run_id": run, "until": until, "model": _STUB})
+    meta = prepared.meta.model_copy(update={"run_id": run, "model": _STUB})
+    return replace(prepared, spec=spec, meta=meta)
 
 
-def _check(runner: AttemptRunner, plan: JobPlan) -> ProblemCheck:
-    heard = _Heard()
-    row = runner.run(plan, heard)
-    task = plan.spec.task
+def _check(runner: AttemptRunner, prepared: PreparedJob) -> ProblemCheck:
+    listener = _BuildListener()
+    row = runner.run(prepared, listener)
+    task = prepared.spec.task
     failure = None
     if row.status != "ok":
         boundary = row.failure_boundary or Boundary.HARNESS
         failure = Failure(boundary=boundary, kind=row.failure_kind or "unknown", message=row.feedback)
-    elif heard.report is None:
-        message = heard.trouble or "the sandbox ended well, but did not say what it had built"
+    elif listener.report is None:
+        message = listener.trouble or "the sandbox ended well, but did not report what it had built"
         failure = Failure(boundary=Boundary.SANDBOX, kind="bad_report", message=message)
-    return ProblemCheck(task.id, task.eval_kwargs, heard.report if failure is None else None, failure)
+    return ProblemCheck(task.id, task.eval_kwargs, listener.report if failure is None else None, failure)
 
 
-class _Heard:
-    """Listens for what the build phase reports."""
+class _BuildListener(NoListener):
+    """Keeps the report of the build phase; `trouble` says why it cannot be read."""
 
     def __init__(self) -> None:
         self.report: BuildReport | None = None
@@ -152,11 +153,7 @@ class _Heard:
             try:
                 self.report = read_model(BuildReport, dumps(said).encode("utf-8", "replace"))
             except (JsonError, ValueError) as error:
-                self.trouble = f"what the sandbox says of the problem is not to be read: {error}"
-
-    def history(self, line: Mapping[str, Any]) -> None: ...
-
-    def log(self, phase: str, text: str) -> None: ...
+                self.trouble = f"the sandbox's report of the problem cannot be read: {error}"
 
 
 def workers_for(plan: RunPlan, chosen: Sequence[PlannedJob]) -> int:

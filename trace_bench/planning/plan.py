@@ -13,7 +13,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.planning.job_order import Duration
 from trace_bench.planning.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.prepare import JobPlan, Material, prepare
+from trace_bench.planning.prepare import Material, PreparedJob, prepare
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.resume import Stamp, is_recorded, stamp_of
 from trace_bench.planning.run_budget import Spent
@@ -77,7 +77,7 @@ class RunPlan:
         if stamp_of(self.layout) != self.stamp:
             raise PlanIsOld(f"{self.layout.root}: another controller was at work in it; run the same command again")
 
-    def prepare(self, planned: PlannedJob) -> JobPlan:
+    def prepare(self, planned: PlannedJob) -> PreparedJob:
         """`planned` with everything that an attempt needs."""
         return prepare(
             planned.job,

@@ -38,7 +38,7 @@ MARGIN = 300.0
 
 
 @dataclass(frozen=True)
-class JobPlan:
+class PreparedJob:
     """Everything that an attempt at one job needs.
 
     Attributes:
@@ -84,7 +84,7 @@ def prepare(  # long, as it lists the fields of three values
     backend: Backend,
     created: str,
     stop_at: StopPoint | None = None,
-) -> JobPlan:
+) -> PreparedJob:
     """`job` with everything that an attempt needs.
 
     Args:
@@ -116,7 +116,7 @@ def prepare(  # long, as it lists the fields of three values
         created_at=created,
         test_seed_commitment=seed_commitment(salt, held_out),
     )
-    return JobPlan(
+    return PreparedJob(
         spec=spec,
         task=material.blob,
         test_seed=held_out,

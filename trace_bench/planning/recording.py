@@ -23,9 +23,9 @@ from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.gateway.recorded import read_calls
 from trace_bench.gateway.replay import RecordedJob, unasked
 from trace_bench.matrix import Job
-from trace_bench.planning.ownership import has_controller
 from trace_bench.planning.prepare import model_ref
 from trace_bench.planning.resume import read_lock, salt_of
+from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import is_final
 from trace_bench.records.runs import find_run

@@ -49,19 +49,19 @@ class StartGate:
         self._epoch = 0
         self._refused_since: float | None = None
 
-    def enter(self, cancelled: Callable[[], bool] = lambda: False) -> Start | None:
+    def enter(self, cancelled: Callable[[], bool] = lambda: False) -> Startup | None:
         """Wait for a turn to start; None if it is cancelled."""
         while not self._free.acquire(timeout=LOOK):
             if cancelled():
                 return None
-        start = Start(self._free)
+        startup = Startup(self._free)
         if not self._sleep(self._closed_until, cancelled):
-            start.over()
+            startup.finish()
             return None
-        return start
+        return startup
 
-    def wait_to_create(self, start: Start, cancelled: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the sandbox of `start` may be created, which the caller does at once; False if it is cancelled."""
+    def wait_to_create(self, startup: Startup, cancelled: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until the caller may create the sandbox, which it does at once; False if the start is cancelled."""
         came = self._clock()
         while True:
             at = self._clock() + (self._pace.take() if self._pace is not None else 0.0)
@@ -69,7 +69,7 @@ class StartGate:
                 return False
             with self._lock:
                 if self._closed_until <= self._clock():  # else the host has refused another start meanwhile
-                    start.epoch, start.waited = self._epoch, start.waited + self._clock() - came
+                    startup.epoch, startup.waited = self._epoch, startup.waited + self._clock() - came
                     return True
 
     def accepted(self) -> None:
@@ -77,8 +77,8 @@ class StartGate:
         with self._lock:
             self._refusals, self._refused_since = 0, None
 
-    def refused(self, start: Start, error: RateLimited) -> float:
-        """Record that the host refused the sandbox of `start`, and pause creations.
+    def refused(self, startup: Startup, error: RateLimited) -> float:
+        """Record that the host refused the sandbox of `startup`, and pause creations.
 
         Returns the seconds of the pause. Several refusals of the same moment count once.
         """
@@ -86,7 +86,7 @@ class StartGate:
             now = self._clock()
             if self._refused_since is None:
                 self._refused_since = now
-            if start.epoch == self._epoch:
+            if startup.epoch == self._epoch:
                 self._epoch += 1
                 if self._pace is None:
                     pause = FIRST_HOLD * float(1 << min(self._refusals, 30))
@@ -117,8 +117,8 @@ class StartGate:
         return not cancelled()
 
 
-class Start:
-    """One sandbox that is starting. Call `over` once it has sent a message or failed; a second call does nothing."""
+class Startup:
+    """The start of one sandbox, for which it has one of a host's places. `finish` returns the place."""
 
     def __init__(self, free: threading.Semaphore | None) -> None:
         self._free = free
@@ -128,7 +128,8 @@ class Start:
         self.waited = 0.0
         """Seconds that it waited to be created, and for its image."""
 
-    def over(self) -> None:
+    def finish(self) -> None:
+        """Return the place, once the sandbox has sent a message or failed. A second call does nothing."""
         with self._lock:
             free, self._free = self._free, None
         if free is not None:

@@ -34,7 +34,7 @@ def cancel(
     Example: trace-bench cancel latest
     """
     from trace_bench.cli.lookup import jobs_named
-    from trace_bench.planning.ownership import has_controller
+    from trace_bench.planning.run_lock import has_controller
     from trace_bench.records.runs import find_run, run_id_of
 
     layout = find_run(run, runs_dir)
@@ -89,7 +89,7 @@ def _unfinished(layout: RunLayout, chosen: Collection[str]) -> list[str]:
 def _ask_controller(layout: RunLayout, chosen: Sequence[str], *, kill: bool, wait: bool) -> bool:
     """Ask the run's controller to end the run, or the `chosen` jobs; True once it has."""
     from trace_bench.execution.cancel import INTERVAL, ask_to_cancel
-    from trace_bench.planning.ownership import has_controller
+    from trace_bench.planning.run_lock import has_controller
 
     ask_to_cancel(layout, chosen, kill=kill)
     if not wait:

@@ -23,7 +23,7 @@ def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
 
     Example: trace-bench ls --runs-dir runs
     """
-    from trace_bench.planning.ownership import has_controller
+    from trace_bench.planning.run_lock import has_controller
     from trace_bench.records.integrity import PAGE
     from trace_bench.records.runs import all_runs, describe
 

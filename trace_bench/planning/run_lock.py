@@ -12,14 +12,14 @@ from trace_bench.artifacts.folder_lock import has_controller, open_folder, try_l
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError
 
-__all__ = ["alone_in", "has_controller", "refuse_a_second"]
+__all__ = ["check_not_locked", "has_controller", "lock_run"]
 
 _PATIENCE = 0.5
 """Seconds that a controller tries: a command that only looks holds the lock for an instant."""
 
 
 @contextlib.contextmanager
-def alone_in(layout: RunLayout) -> Iterator[None]:
+def lock_run(layout: RunLayout) -> Iterator[None]:
     """Hold the lock of the run's folder.
 
     Raises:
@@ -39,8 +39,8 @@ def alone_in(layout: RunLayout) -> Iterator[None]:
         os.close(folder)
 
 
-def refuse_a_second(layout: RunLayout) -> None:
-    """As `alone_in`, for a caller that writes nothing there and reports what a controller would do.
+def check_not_locked(layout: RunLayout) -> None:
+    """Check that no controller holds the lock of the run's folder. For a caller that writes nothing there.
 
     Raises:
         ConfigError: a controller is at work in the run's folder.
