@@ -17,9 +17,9 @@ from tests.integration.cli import cli, environment, write_config
 from trace_bench.cli.commands.clean import clean
 from trace_bench.cli.commands.doctor import doctor
 from trace_bench.cli.commands.ps import ps, short
-from trace_bench.cli.plan_page import print_outlook
+from trace_bench.cli.plan_page import print_estimate
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.execution.outlook import Bound, HostOutlook, Outlook
+from trace_bench.execution.plan_estimate import HostCapacity, PlanEstimate, SandboxBound
 from trace_bench.planning import backends
 from trace_bench.sandbox.base import Host
 from trace_bench.sandbox.labels import job_labels
@@ -182,9 +182,9 @@ def test_a_dry_run_says_images_hosts_and_cost(tmp_path: Path) -> None:
 def test_the_lines_of_a_dry_run_on_modal(capsys: pytest.CaptureFixture[str]) -> None:
     image = SimpleNamespace(ref="ghcr.io/you/core@sha256:0", key="k")
     plan: Any = SimpleNamespace(lock=SimpleNamespace(images={"core": image}))
-    hosts = (HostOutlook(Host("far", slots=4), 2, {"has no label 'lab'": 1}),)
-    bound = Bound(3, 2, core_hours=6.0, gib_hours=12.0, gpu_hours=2.0, usd=1.25)
-    print_outlook(plan, Outlook(hosts, bound, None))
+    hosts = (HostCapacity(Host("far", slots=4), 2, {"has no label 'lab'": 1}),)
+    bound = SandboxBound(3, 2, core_hours=6.0, gib_hours=12.0, gpu_hours=2.0, usd=1.25)
+    print_estimate(plan, PlanEstimate(hosts, bound, None))
     assert capsys.readouterr().out.splitlines() == [
         "image       core  ghcr.io/you/core@sha256:0",
         "host        far: 4 slots; takes 2 jobs; not 1 job: has no label 'lab'",
@@ -192,8 +192,8 @@ def test_the_lines_of_a_dry_run_on_modal(capsys: pytest.CaptureFixture[str]) -> 
         "12 GiB hours, 2 GPU hours",
         "models      cost not estimated: no budget.usd and no budget.run.usd",
     ]
-    lacking = Bound(3, 1, core_hours=6.0, gib_hours=12.0, gpu_hours=0.0, lacking=("cpu_core_hour",))
-    print_outlook(plan, Outlook((), lacking, 2.0, "nobody answers"))
+    lacking = SandboxBound(3, 1, core_hours=6.0, gib_hours=12.0, gpu_hours=0.0, missing_prices=("cpu_core_hour",))
+    print_estimate(plan, PlanEstimate((), lacking, 2.0, "nobody answers"))
     out = capsys.readouterr().out
     assert "no price, as modal.prices lacks cpu_core_hour" in out and "not known: nobody answers" in out
     assert "at most about 2.0000 USD, by the budgets" in out

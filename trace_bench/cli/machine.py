@@ -20,7 +20,7 @@ from trace_bench.gateway.real import GET_LITELLM
 from trace_bench.images.pins import ImageStatus, list_images
 from trace_bench.planning.backends import BACKEND_VARIABLE, BackendChoice, backend_name, connect_backend
 from trace_bench.planning.environment import DOTENV, Variables, read_dotenv
-from trace_bench.planning.services import SERVICES
+from trace_bench.planning.known_providers import KNOWN_PROVIDERS
 from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.base import CONTROLS, Backend, Host, TriesStarts
 from trace_bench.suites.registry import discover, load_suites
@@ -211,7 +211,7 @@ def _models() -> str:
         raise EnvironmentUnavailable(f"no litellm, which mode real needs: {GET_LITELLM}") from None
     filed = read_dotenv(Path(DOTENV))
     variables = Variables({**filed, **os.environ}, {name: DOTENV for name in filed if not os.environ.get(name)})
-    names = dict.fromkeys(name for service in SERVICES.values() for name in service.keys)
+    names = dict.fromkeys(name for provider in KNOWN_PROVIDERS.values() for name in provider.keys)
     keys = ", ".join(variables.origin(name) for name in names if variables.get(name))
     return f"litellm {version}, {'keys: ' + keys if keys else 'no key found'}"
 

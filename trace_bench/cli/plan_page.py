@@ -14,7 +14,7 @@ from trace_bench.display.console import emit, emit_block, emit_json, note
 from trace_bench.display.table import Table, dollars
 from trace_bench.display.terminal import plain_lines
 from trace_bench.execution.events import JobView
-from trace_bench.execution.outlook import Bound, HostOutlook, Outlook, outlook_of
+from trace_bench.execution.plan_estimate import HostCapacity, PlanEstimate, SandboxBound, estimate_plan
 from trace_bench.execution.start import dry_run
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import Decision
@@ -32,7 +32,7 @@ def print_dry_run(
         build: take a missing image for one that is built first; False refuses.
     """
     plan = dry_run(config, roots=roots, build=build, say=say)
-    outlook = outlook_of(plan)
+    estimate = estimate_plan(plan)
     layout = plan.layout
     named = plan.continued or config.run_id is not None  # the name of any other run is the time of its start
     if as_json:
@@ -44,7 +44,7 @@ def print_dry_run(
             "continued": plan.continued,
             "warnings": list(plan.warnings),
             "counts": {decision: counts[decision] for decision in DECISIONS},
-            **_outlook_json(plan, outlook),
+            **_estimate_json(plan, estimate),
             "jobs": [job_fields(job) for job in plan.jobs],
         })  # fmt: skip
         return
@@ -55,7 +55,7 @@ def print_dry_run(
         print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
     else:
         print_plan(plan.jobs, {"run": f"{plan.run_id} (new)" if named else "a new one"})
-    print_outlook(plan, outlook)
+    print_estimate(plan, estimate)
 
 
 def print_plan(jobs: Sequence[JobView], paths: Mapping[str, str | Path]) -> None:
@@ -84,64 +84,64 @@ def print_plan(jobs: Sequence[JobView], paths: Mapping[str, str | Path]) -> None
 # ------------------------------------------------------------------------------------------ images, hosts and cost
 
 
-def print_outlook(plan: RunPlan, outlook: Outlook) -> None:
-    """Print lines of a name and what it is, like those below the jobs."""
-    for name, text in _lines(plan, outlook):
+def print_estimate(plan: RunPlan, estimate: PlanEstimate) -> None:
+    """Print images, hosts and cost, each in a line with its name."""
+    for name, text in _lines(plan, estimate):
         emit(f"{name:<11} {text}")
 
 
-def _lines(plan: RunPlan, outlook: Outlook) -> Iterator[tuple[str, str]]:
+def _lines(plan: RunPlan, estimate: PlanEstimate) -> Iterator[tuple[str, str]]:
     for family, image in sorted(plan.lock.images.items()):
         yield "image", f"{family}  {image.ref or 'to be built'}"
-    if outlook.problem:
-        yield "hosts", f"not known: {outlook.problem}"
-    if len(outlook.hosts) > 1 or any(each.host.name or each.why_not for each in outlook.hosts):
-        for each in outlook.hosts:
+    if estimate.problem:
+        yield "hosts", f"not known: {estimate.problem}"
+    if len(estimate.hosts) > 1 or any(each.host.name or each.why_not for each in estimate.hosts):
+        for each in estimate.hosts:
             yield "host", _host_line(each)
-    if outlook.bound is not None:
-        yield "sandboxes", bound_sentence(outlook.bound)
-    if outlook.model_usd is None:
+    if estimate.bound is not None:
+        yield "sandboxes", bound_sentence(estimate.bound)
+    if estimate.model_usd is None:
         yield "models", "cost not estimated: no budget.usd and no budget.run.usd"
-    elif outlook.model_usd:
-        yield "models", f"at most about {dollars(outlook.model_usd)} USD, by the budgets"
+    elif estimate.model_usd:
+        yield "models", f"at most about {dollars(estimate.model_usd)} USD, by the budgets"
 
 
-def _host_line(each: HostOutlook) -> str:
+def _host_line(each: HostCapacity) -> str:
     not_taken = [f"not {_jobs(count)}: {why}" for why, count in each.why_not.items()]
-    return "; ".join([host_sentence(each.host), f"takes {_jobs(each.takes)}", *not_taken])
+    return "; ".join([host_sentence(each.host), f"takes {_jobs(each.can_run)}", *not_taken])
 
 
 def _jobs(count: int) -> str:
     return f"{count} job{'' if count == 1 else 's'}"
 
 
-def bound_sentence(bound: Bound) -> str:
+def bound_sentence(bound: SandboxBound) -> str:
     """The most that sandboxes cost, or why it is not known.
 
-    >>> bound_sentence(Bound(8, 3, core_hours=12.0, gib_hours=24.0, gpu_hours=0.0, usd=3.5))
+    >>> bound_sentence(SandboxBound(8, 3, core_hours=12.0, gib_hours=24.0, gpu_hours=0.0, usd=3.5))
     'at most 3.5000 USD by modal.prices, if all 8 jobs use up their time in 3 attempts: 12 core hours, 24 GiB hours'
-    >>> bound_sentence(Bound(8, 3, endless=2))
+    >>> bound_sentence(SandboxBound(8, 3, unlimited_jobs=2))
     'no bound, as 2 of 8 jobs have no limit of time; set job_timeout and score_timeout'
     """
-    if bound.endless:
-        endless = f"{bound.endless} of {bound.jobs} jobs have no limit of time"
+    if bound.unlimited_jobs:
+        endless = f"{bound.unlimited_jobs} of {bound.jobs} jobs have no limit of time"
         return f"no bound, as {endless}; set job_timeout and score_timeout"
     hours = f"{bound.core_hours:.4g} core hours, {bound.gib_hours:.4g} GiB hours"
     hours += f", {bound.gpu_hours:.4g} GPU hours" if bound.gpu_hours else ""
     tries = f"in {bound.attempts} attempts" if bound.attempts > 1 else "in their attempt"
     condition = f"if all {bound.jobs} jobs use up their time {tries}: {hours}"
     if bound.usd is None:
-        return f"no price, as modal.prices lacks {', '.join(bound.lacking)}; {condition}"
+        return f"no price, as modal.prices lacks {', '.join(bound.missing_prices)}; {condition}"
     return f"at most {dollars(bound.usd)} USD by modal.prices, {condition}"
 
 
-def _outlook_json(plan: RunPlan, outlook: Outlook) -> dict[str, Any]:
+def _estimate_json(plan: RunPlan, estimate: PlanEstimate) -> dict[str, Any]:
     """``backend``, ``images``, ``hosts`` and ``cost``. The bound is None where sandboxes cost nothing."""
-    bound = outlook.bound
+    bound = estimate.bound
     of_bound = {
         "sandboxes_usd_at_most": "usd",
         "attempts": "attempts",
-        "jobs_without_a_limit_of_time": "endless",
+        "jobs_without_a_limit_of_time": "unlimited_jobs",
         "core_hours": "core_hours",
         "memory_gib_hours": "gib_hours",
         "gpu_hours": "gpu_hours",
@@ -151,16 +151,16 @@ def _outlook_json(plan: RunPlan, outlook: Outlook) -> dict[str, Any]:
         "images": {
             family: {"ref": image.ref or None, "key": image.key or None} for family, image in plan.lock.images.items()
         },
-        "hosts": [_host_json(each) for each in outlook.hosts],
+        "hosts": [_host_json(each) for each in estimate.hosts],
         "cost": {
-            "models_usd_at_most": outlook.model_usd,
+            "models_usd_at_most": estimate.model_usd,
             **{key: getattr(bound, name, None) for key, name in of_bound.items()},
-            "prices_lacking": [] if bound is None else list(bound.lacking),
+            "prices_lacking": [] if bound is None else list(bound.missing_prices),
         },
     }
 
 
-def _host_json(each: HostOutlook) -> Mapping[str, Any]:
+def _host_json(each: HostCapacity) -> Mapping[str, Any]:
     host = each.host
     return {
         "name": host.name or None,
@@ -169,6 +169,6 @@ def _host_json(each: HostOutlook) -> Mapping[str, Any]:
         "memory_bytes": host.memory_bytes,
         "gpus": None if host.gpus is None else list(host.gpus),
         "labels": sorted(host.labels),
-        "takes": each.takes,
+        "takes": each.can_run,
         "why_not": dict(each.why_not),
     }

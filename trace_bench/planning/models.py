@@ -18,15 +18,15 @@ from trace_bench.config.source import Path_
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.real import HostLimit, Prices, RealModel
 from trace_bench.planning.environment import Variables, variables_of
-from trace_bench.planning.services import (
-    SERVICES,
-    WITHOUT_ONE_KEY,
-    at_host,
-    canonical,
-    family,
+from trace_bench.planning.known_providers import (
+    KNOWN_PROVIDERS,
+    SIGNED_PROVIDERS,
+    canonical_name,
     is_loopback,
-    named,
-    service_of,
+    known_provider,
+    maker_of,
+    provider_at,
+    provider_in,
 )
 from trace_bench.secrets import known, secrets_in
 
@@ -157,18 +157,18 @@ def _completed(
             "openai/gpt-4o-mini, or give llm.provider or llm.base_url"
         )
         return llm
-    if provider in WITHOUT_ONE_KEY:
+    if provider in SIGNED_PROVIDERS:
         problems.append(
             f"{where}: {provider} takes more than one key to reach, which the gateway does not have; put an "
             "OpenAI-compatible server in front of it and name that under base_url"
         )
         return llm
-    service = service_of(provider)
-    if base_url is None and (name := variables.first(service.addresses)) is not None:
+    defaults = known_provider(provider)
+    if base_url is None and (name := variables.first(defaults.addresses)) is not None:
         base_url = variables.get(name)
         origins.append(f"address from {variables.origin(name)}")
-    if base_url is None and service.addressed:
-        names = f", or set {service.addresses[0]}" if service.addresses else ""
+    if base_url is None and defaults.needs_address:
+        names = f", or set {defaults.addresses[0]}" if defaults.addresses else ""
         problems.append(f"{where}: {provider} has no address of its own; write llm.base_url{names}")
     if base_url is not None and base_url != llm.base_url and (wrong := base_url_problem(base_url)):
         problems.append(f"{where}: the address that the environment gives {wrong}")
@@ -205,26 +205,26 @@ def _given(variables: Variables) -> _Given:
 
 def _provider(llm: LlmConfig, model: str, base_url: str | None, variables: Variables) -> tuple[str | None, str]:
     """The provider of `model`, and the name of the model there."""
-    prefix = named(model)
+    prefix = provider_in(model)
     rest = model.partition("/")[2]
     if llm.provider is not None:
-        provider = canonical(llm.provider)
+        provider = canonical_name(llm.provider)
         # ``openrouter/auto`` is OpenRouter's own name; and a server of one's own may have any.
         whole = base_url is not None or prefix != provider or (provider == "openrouter" and "/" not in rest)
         return provider, model if whole else rest
-    if base_url is not None and (there := at_host(base_url)) is not None:
+    if base_url is not None and (there := provider_at(base_url)) is not None:
         return there, rest if prefix == there and ("/" in rest or there != "openrouter") else model
     if prefix is not None:
         return prefix, model if prefix == "openrouter" and "/" not in rest else rest
     if base_url is not None:
         return "openai", model
-    elsewhere = variables.first(service_of("openai").addresses) is not None
-    maker = family(model)
-    if maker is not None and (not elsewhere or variables.first(service_of(maker).keys)):
+    elsewhere = variables.first(known_provider("openai").addresses) is not None
+    maker = maker_of(model)
+    if maker is not None and (not elsewhere or variables.first(known_provider(maker).keys)):
         return maker, model
     if elsewhere:
         return "openai", model
-    if "/" in model and variables.first(service_of("openrouter").keys):
+    if "/" in model and variables.first(known_provider("openrouter").keys):
         return "openrouter", model
     return None, model
 
@@ -247,19 +247,19 @@ def _key_variable(llm: LlmConfig, variables: Variables) -> str | None:
     """The variable that holds the key of a completed block, if it is set."""
     if llm.api_key_env is not None:
         return llm.api_key_env if variables.get(llm.api_key_env) else None
-    return variables.first(service_of(llm.provider or "").keys)
+    return variables.first(known_provider(llm.provider or "").keys)
 
 
 def _needs_key(llm: LlmConfig) -> bool:
     if llm.api_key_env is not None:
         return True
-    return not service_of(llm.provider or "").keyless and not (llm.base_url and is_loopback(llm.base_url))
+    return not known_provider(llm.provider or "").keyless and not (llm.base_url and is_loopback(llm.base_url))
 
 
 def _no_key(config: RunConfig, place: Path_, llm: LlmConfig) -> str:
-    names = (llm.api_key_env,) if llm.api_key_env else service_of(llm.provider or "").keys
+    names = (llm.api_key_env,) if llm.api_key_env else known_provider(llm.provider or "").keys
     where = config.source.where((*place, "api_key_env") if llm.api_key_env else place)
-    near = get_close_matches(llm.provider or "", SERVICES, 1, 0.7) if llm.provider not in SERVICES else []
+    near = get_close_matches(llm.provider or "", KNOWN_PROVIDERS, 1, 0.7) if llm.provider not in KNOWN_PROVIDERS else []
     return (
         f"{where}: there is no key for model {llm.model} of {llm.provider}: {' or '.join(names)} is set neither in the "
         "environment nor in .env beside the config or in the current folder; set it"
@@ -279,7 +279,7 @@ def _real_model(llm: LlmConfig, variables: Variables, price: Prices | None) -> R
         model=llm.model or "",
         base_url=llm.base_url,
         api_key=None if name is None else variables.get(name),
-        api_key_env=name or llm.api_key_env or service_of(llm.provider or "").keys[0],
+        api_key_env=name or llm.api_key_env or known_provider(llm.provider or "").keys[0],
         temperature=llm.temperature,
         top_p=llm.top_p,
         max_tokens=llm.max_tokens,

@@ -1,4 +1,4 @@
-"""What a plan needs before anything starts: which hosts can run which jobs, and the most that it may cost."""
+"""Estimate a plan before it starts: how many of its jobs each host can run, and the most that they may cost."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ _HOUR = 3600
 
 
 @dataclass(frozen=True)
-class HostOutlook:
-    """One host: how many jobs it can run, and for how many it cannot, by reason."""
+class HostCapacity:
+    """The number of jobs that one host can run, and the number that it cannot run by reason."""
 
     host: Host
-    takes: int
+    can_run: int
     why_not: Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Bound:
-    """The most that the sandboxes of a number of jobs can take: every attempt lasts as long as its limits allow
+class SandboxBound:
+    """An upper bound on the time of sandboxes and its price: every attempt lasts as long as its limits allow
     (`prepare.most_seconds`, from ``job_timeout`` and ``score_timeout``). Most jobs take far less.
 
     Attributes:
-        endless: jobs without a limit of time; then no sum is known, and all of them are None.
+        unlimited_jobs: those without a limit of time; then no sum is known, and all of them are None.
         usd: None where no sum is known, or a price is lacking.
-        lacking: keys of ``modal.prices`` that would be needed and are not given.
+        missing_prices: keys of ``modal.prices`` that would be needed and are not given.
     """
 
     jobs: int
     attempts: int
-    endless: int = 0
+    unlimited_jobs: int = 0
     core_hours: float | None = None
     gib_hours: float | None = None
     gpu_hours: float | None = None
     usd: float | None = None
-    lacking: tuple[str, ...] = ()
+    missing_prices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What the jobs need that a plan runs or continues.
+class PlanEstimate:
+    """The hosts and the cost of the jobs that a plan runs or continues.
 
     Attributes:
         hosts: empty if none answers; `problem` says why.
@@ -63,14 +63,14 @@ class Outlook:
         model_usd: the most that models may cost within the budgets of the config; None without such a budget.
     """
 
-    hosts: tuple[HostOutlook, ...]
-    bound: Bound | None
+    hosts: tuple[HostCapacity, ...]
+    bound: SandboxBound | None
     model_usd: float | None
     problem: str = ""
 
 
-def outlook_of(plan: RunPlan) -> Outlook:
-    """The outlook of `plan`."""
+def estimate_plan(plan: RunPlan) -> PlanEstimate:
+    """Estimate the jobs of `plan` that it runs or continues."""
     jobs = [job for job in plan.jobs if job.decision in ("run", "adopt")]
     hosts: Sequence[Host] = ()
     problem = ""
@@ -87,13 +87,13 @@ def outlook_of(plan: RunPlan) -> Outlook:
             gpu=config.modal.gpu,
             attempts=1 + config.retries,
         )
-    return Outlook(_hosts(hosts, jobs), bound, _models(config, len(jobs)), problem)
+    return PlanEstimate(_hosts(hosts, jobs), bound, _models(config, len(jobs)), problem)
 
 
 def bound_of(
     jobs: Iterable[tuple[SandboxConfig, float | None]], prices: ModalPricesConfig, *, gpu: str | None, attempts: int
-) -> Bound:
-    """The most that sandboxes can take.
+) -> SandboxBound:
+    """The upper bound for the sandboxes of `jobs`.
 
     Args:
         jobs: the sandbox of each, and the most seconds of one attempt; None is no limit.
@@ -109,7 +109,7 @@ def bound_of(
     jobs = list(jobs)
     endless = sum(seconds is None for _, seconds in jobs)
     if endless:
-        return Bound(len(jobs), attempts, endless)
+        return SandboxBound(len(jobs), attempts, endless)
     cores = gib = gpus = Fraction(0)
     for sandbox, seconds in jobs:
         hours = Fraction(seconds or 0) * attempts / _HOUR
@@ -124,7 +124,7 @@ def bound_of(
     )
     lacking = tuple(name for name, amount, price in parts if amount and price is None)
     usd = None if lacking else float(sum(amount * _exact(price) for _, amount, price in parts if price is not None))
-    return Bound(len(jobs), attempts, 0, float(cores), float(gib), float(gpus), usd, lacking)
+    return SandboxBound(len(jobs), attempts, 0, float(cores), float(gib), float(gpus), usd, lacking)
 
 
 def _exact(price: float) -> Fraction:
@@ -140,7 +140,7 @@ def _seconds(planned: PlannedJob) -> float | None:
     )
 
 
-def _hosts(hosts: Sequence[Host], jobs: Sequence[PlannedJob]) -> tuple[HostOutlook, ...]:
+def _hosts(hosts: Sequence[Host], jobs: Sequence[PlannedJob]) -> tuple[HostCapacity, ...]:
     alike = Counter(id(job.job.sandbox) for job in jobs)
     sandboxes = {id(job.job.sandbox): job.job.sandbox for job in jobs}
     found = []
@@ -150,7 +150,7 @@ def _hosts(hosts: Sequence[Host], jobs: Sequence[PlannedJob]) -> tuple[HostOutlo
             reason = unmet_requirement(host, sandbox)
             if reason is not None:
                 reasons[reason] += alike[key]
-        found.append(HostOutlook(host, len(jobs) - reasons.total(), dict(reasons)))
+        found.append(HostCapacity(host, len(jobs) - reasons.total(), dict(reasons)))
     return tuple(found)
 
 
