@@ -26,7 +26,7 @@ from trace_bench.execution.run import Run
 from trace_bench.execution.session import Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.records.job_states import Course, job_lines
+from trace_bench.records.job_states import RunProgress, job_lines
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.errors import EngineGone, ImageMissing
@@ -206,7 +206,7 @@ def test_a_job_that_is_cancelled_as_it_waits_for_its_start_is_cancelled_and_not_
     assert entries(result.layout)[other]["reason"] == "cancelled"
     manifest = read_manifest(result.layout)
     assert manifest is not None
-    lines = job_lines(result.layout, manifest, Course.of(result.layout), running=False)
+    lines = job_lines(result.layout, manifest, RunProgress.of(result.layout), running=False)
     assert {line.entry.job_id: line.state for line in lines}[other] == "skipped"
 
 

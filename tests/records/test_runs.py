@@ -13,7 +13,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.planning.run_lock import lock_run
-from trace_bench.records.job_states import Course, job_lines, last_step
+from trace_bench.records.job_states import RunProgress, job_lines, last_step
 from trace_bench.records.reading import read_manifest
 from trace_bench.records.runs import (
     AmbiguousRun,
@@ -60,7 +60,7 @@ def test_a_run_is_found_by_id_folder_prefix_and_as_the_latest(tmp_path: Path, mo
 
 
 def start_again(run: RunLayout, when: str, *, lines: int = 0) -> None:
-    """Another controller's course, which left so many lines."""
+    """Add a start of another controller to the journal, and so many lines after it."""
     with run.events.open("a") as file:
         file.write(json.dumps({"t": when, "event": "run.start"}) + "\n")
         file.write((json.dumps({"t": when, "event": "job.retry"}) + "\n") * lines)
@@ -258,7 +258,7 @@ def test_damage_is_told_and_not_raised(tmp_path: Path, file: str, content: str |
 def states(run: RunLayout, running: bool) -> list[str]:
     manifest = read_manifest(run)
     assert manifest is not None
-    return [line.state for line in job_lines(run, manifest, Course.of(run), running=running)]
+    return [line.state for line in job_lines(run, manifest, RunProgress.of(run), running=running)]
 
 
 def test_each_job_has_a_state(tmp_path: Path) -> None:
@@ -289,9 +289,9 @@ def test_a_result_of_an_earlier_start_is_not_this_ones(tmp_path: Path) -> None:
         file.write('{"t":"2026-01-03T03:04:06Z","event":"run.start"}\n')
     assert states(run, running=True) == ["ok", "planned"]
     assert states(run, running=False) == ["ok", "failed"]
-    course = Course.of(run)
-    assert (course.first_started_at, course.started_at) == ("2026-01-02T03:04:05Z", "2026-01-03T03:04:06Z")
-    assert course.ended_at is None
+    progress = RunProgress.of(run)
+    assert (progress.first_started_at, progress.started_at) == ("2026-01-02T03:04:05Z", "2026-01-03T03:04:06Z")
+    assert progress.ended_at is None
 
 
 def test_the_last_step_is_the_newest_whole_line_of_this_attempt(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from trace_bench.errors import Boundary, HarnessError
 from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.changes import change
 from trace_bench.records.integrity import flags_of, is_withheld
-from trace_bench.records.job_states import Course, JobLine, job_line
+from trace_bench.records.job_states import JobLine, RunProgress, job_line
 from trace_bench.records.reading import read_meta, read_optional, read_row
 
 STEPS = 5
@@ -135,7 +135,7 @@ def show_job(run: RunLayout, name: str, *, every: bool, as_json: bool) -> None:
 def _read(run: RunLayout, entry: ManifestEntry, *, every: bool) -> _Job:
     files = run.job(entry.job_id)
     row = read_row(files.results) if files.results.is_file() else None
-    line = job_line(run, entry, row, Course.of(run), running=has_controller(run))
+    line = job_line(run, entry, row, RunProgress.of(run), running=has_controller(run))
     return _Job(
         run=run,
         files=files,

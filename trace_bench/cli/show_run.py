@@ -25,7 +25,7 @@ from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, ConfigError
 from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
-from trace_bench.records.job_states import JOB_STATES, Course, JobLine, job_lines
+from trace_bench.records.job_states import JOB_STATES, JobLine, RunProgress, job_lines
 from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
 from trace_bench.records.runs import RunLine, describe
 from trace_bench.records.tables import summarise
@@ -40,7 +40,7 @@ class _Run:
 
     about: RunLine
     manifest: Manifest
-    course: Course
+    progress: RunProgress
     lines: Sequence[JobLine]
     ended: Sequence[Results]
     summary: Summary
@@ -93,11 +93,11 @@ def _states(status: str | None) -> list[str]:
 def _read(layout: RunLayout) -> _Run:
     running = has_controller(layout)
     manifest = manifest_of(layout)
-    course = Course.of(layout)
-    lines = job_lines(layout, manifest, course, running=running)
+    progress = RunProgress.of(layout)
+    lines = job_lines(layout, manifest, progress, running=running)
     ended = [line.row for line in lines if line.row is not None]
     summary = summarise(manifest.run_id, ended, len(manifest.jobs), manifest.tags)
-    return _Run(describe(layout, running=running), manifest, course, lines, ended, summary)
+    return _Run(describe(layout, running=running), manifest, progress, lines, ended, summary)
 
 
 def _head(run: _Run) -> list[tuple[str, str]]:
@@ -115,7 +115,7 @@ def _head(run: _Run) -> list[tuple[str, str]]:
         ("folder", str(about.layout.root)),
         ("config", manifest.config_hash),
         ("tags", ", ".join(map(quoted, manifest.tags))),
-        ("times", _times(manifest, run.course)),
+        ("times", _times(manifest, run.progress)),
         ("backend", _backend(about.layout)),
         ("jobs", f"{len(run.lines)}: {states}" if run.lines else "0"),
         ("failures", _failures(summary, infrastructure=False)),
@@ -134,14 +134,14 @@ def continued(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
     return [(" " if place else name, text) for place, text in enumerate(texts)]
 
 
-def _times(manifest: Manifest, course: Course) -> str:
-    started, planned = moment(course.first_started_at or ""), moment(manifest.generated_at)
+def _times(manifest: Manifest, progress: RunProgress) -> str:
+    started, planned = moment(progress.first_started_at or ""), moment(manifest.generated_at)
     times = [("started", started)]
     if not started or planned < started:  # a continued run is planned again
         times.insert(0, ("planned", planned))
-    if course.started_at != course.first_started_at:
-        times.append(("continued", moment(course.started_at or "")))
-    times.append(("ended", moment(course.ended_at or "")))
+    if progress.started_at != progress.first_started_at:
+        times.append(("continued", moment(progress.started_at or "")))
+    times.append(("ended", moment(progress.ended_at or "")))
     return ", ".join(f"{what} {when}" for what, when in times if when)
 
 
@@ -270,7 +270,7 @@ def unprotected_sentence(ended: Sequence[Results]) -> str:
 
 
 def _as_json(run: _Run, chosen: Sequence[JobLine]) -> dict[str, Any]:
-    about, manifest, course, summary = run.about, run.manifest, run.course, run.summary
+    about, manifest, progress, summary = run.about, run.manifest, run.progress, run.summary
     return {
         "run_id": manifest.run_id,
         "name": about.name or None,
@@ -279,9 +279,9 @@ def _as_json(run: _Run, chosen: Sequence[JobLine]) -> dict[str, Any]:
         "config_hash": manifest.config_hash,
         "tags": list(manifest.tags),
         "generated_at": manifest.generated_at,
-        "first_started_at": course.first_started_at,
-        "started_at": course.started_at,
-        "ended_at": course.ended_at,
+        "first_started_at": progress.first_started_at,
+        "started_at": progress.started_at,
+        "ended_at": progress.ended_at,
         "backend": _backend(about.layout) or None,
         "counts": dict(Counter(line.state for line in run.lines)),
         "failures": summary.failures,

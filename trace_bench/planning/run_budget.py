@@ -93,24 +93,24 @@ def spent_before(layout: RunLayout, job_ids: Iterable[str], limits: RunBudgetCon
 
 
 def _seconds(layout: RunLayout) -> float:
-    """What each controller says in its last line of the journal. Lines that say nothing of it are of older code: there
-    the times of the lines count, unless the clock was set."""
+    """Seconds that controllers have spent on the run: the sum of the largest count of each in the journal. Older code
+    wrote no count; then the times of the lines are used, unless the clock was set back."""
     try:
         lines = read_journal(layout.events).lines
     except HarnessError:
         return 0.0
-    total = course = 0.0
+    total = current = 0.0
     began: datetime | None = None
     for line in lines:
         stamp, event, said = _moment(line.get("t")), line.get("event"), line.get("seconds")
         if event == "run.start":
-            total = 0.0 if line.get("afresh") else total + course
-            course, began = 0.0, stamp
+            total = 0.0 if line.get("afresh") else total + current
+            current, began = 0.0, stamp
         elif isinstance(said, int | float):
-            course = max(course, said)
+            current = max(current, said)
         elif began is not None and stamp is not None:
-            course = max(course, (stamp - began).total_seconds())
-    return total + course
+            current = max(current, (stamp - began).total_seconds())
+    return total + current
 
 
 def _moment(text: object) -> datetime | None:

@@ -1,4 +1,4 @@
-"""What each job of a run is doing: its row if it has ended, else what the run's journal says of it."""
+"""The state of each job of a run: from its row if it has ended, else from the journal of the run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from trace_bench.records.reading import read_rows
 from trace_bench.records.rows import was_cut
 
 JobState = Literal["ok", "failed", "skipped", "interrupted", "running", "planned"]
-"""The status of its row, and: ``interrupted``, cut off, will run again; ``running``; ``planned``, its turn has not
-come."""
+"""The status of the job's row, or ``interrupted`` (cut off, runs again), ``running``, ``planned`` (not started)."""
 JOB_STATES: tuple[JobState, ...] = ("ok", "failed", "skipped", "interrupted", "running", "planned")
 
 _LAST_LINE = 1 << 20
@@ -24,53 +23,54 @@ _LAST_LINE = 1 << 20
 
 
 @dataclass
-class Course:
-    """How the newest controller's course through the run stands, from the lines of the run's journal.
+class RunProgress:
+    """The progress of a run under its newest controller, from the lines of the journal.
 
     Attributes:
         started_at, ended_at: of that controller; `first_started_at` of the run's first.
-        open: jobs that have started and not ended.
-        seen: jobs that have started.
+        open_jobs: ids of jobs that have started and not ended.
+        started_jobs: ids of jobs that have started.
     """
 
     first_started_at: str | None = None
     started_at: str | None = None
     ended_at: str | None = None
-    open: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)
+    open_jobs: set[str] = field(default_factory=set)
+    started_jobs: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, run: RunLayout) -> Course:
-        """
+    def of(cls, run: RunLayout) -> RunProgress:
+        """Read the progress from the journal of `run`.
+
         Raises:
             HarnessError: the journal is damaged.
         """
-        course = cls()
+        progress = cls()
         for line in read_journal(run.events).lines:
-            course.take(line)
-        return course
+            progress.add(line)
+        return progress
 
-    def take(self, line: Mapping[str, Any]) -> None:
-        """Go on by one line."""
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Add one line of the journal."""
         event, job_id, time = line.get("event"), line.get("job_id"), line.get("t")
         stamp = time if isinstance(time, str) else None
         if event == "run.start":
             self.first_started_at = self.first_started_at or stamp
             self.started_at, self.ended_at = stamp, None
-            self.open.clear()
-            self.seen.clear()
+            self.open_jobs.clear()
+            self.started_jobs.clear()
         elif event == "run.end":
             self.ended_at = stamp
         elif event == "job.start" and isinstance(job_id, str):
-            self.open.add(job_id)
-            self.seen.add(job_id)
+            self.open_jobs.add(job_id)
+            self.started_jobs.add(job_id)
         elif event == "job.end" and isinstance(job_id, str):
-            self.open.discard(job_id)
+            self.open_jobs.discard(job_id)
 
 
 @dataclass(frozen=True)
 class JobLine:
-    """One job. `row` is there if it has ended, and `step` is the last line of a running job's history."""
+    """One job of a run with its state. `row` is set if it has ended, `step` (its newest step) if it runs."""
 
     entry: ManifestEntry
     state: JobState
@@ -79,7 +79,7 @@ class JobLine:
 
     @property
     def note(self) -> str:
-        """Why it is not ok, how far it is, or that its result is an earlier one's. Untrusted text."""
+        """The reason for the state, or the newest step of a running job. Untrusted text."""
         if self.state == "running" and self.step is not None:
             step, best = (finite_number(self.step.get(name)) for name in ("step", "best_score"))
             return f"step {'-' if step is None else step}, best so far {number(best)}"
@@ -98,7 +98,7 @@ class JobLine:
         return f"{self.row.failure_boundary}: {self.row.failure_kind}: {self.row.feedback}"
 
 
-def job_lines(run: RunLayout, manifest: Manifest, course: Course, *, running: bool) -> list[JobLine]:
+def job_lines(run: RunLayout, manifest: Manifest, progress: RunProgress, *, running: bool) -> list[JobLine]:
     """All jobs in the order of the plan.
 
     Args:
@@ -108,17 +108,19 @@ def job_lines(run: RunLayout, manifest: Manifest, course: Course, *, running: bo
         HarnessError: a ``results.json`` is damaged.
     """
     rows = {row.job_id: row for row in read_rows(run)}
-    return [job_line(run, entry, rows.get(entry.job_id), course, running=running) for entry in manifest.jobs]
+    return [job_line(run, entry, rows.get(entry.job_id), progress, running=running) for entry in manifest.jobs]
 
 
-def job_line(run: RunLayout, entry: ManifestEntry, row: Results | None, course: Course, *, running: bool) -> JobLine:
+def job_line(
+    run: RunLayout, entry: ManifestEntry, row: Results | None, progress: RunProgress, *, running: bool
+) -> JobLine:
     """One job, whose ``results.json`` is `row` if it has one."""
     job_id = entry.job_id
-    if job_id in course.open:
+    if job_id in progress.open_jobs:
         if running:
             return JobLine(entry, "running", step=last_step(run.job(job_id)))
         return JobLine(entry, "interrupted", row if row is not None and was_cut(row) else None)
-    if running and entry.decision in ("run", "adopt") and job_id not in course.seen:
+    if running and entry.decision in ("run", "adopt") and job_id not in progress.started_jobs:
         return JobLine(entry, "planned")  # what row there is, is of an earlier start
     if row is not None:
         return JobLine(entry, "interrupted" if was_cut(row) else row.status, row)

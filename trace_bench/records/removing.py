@@ -16,7 +16,7 @@ from trace_bench.artifacts.writers import sync_folder
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError
 from trace_bench.records.digest import unfinished
 from trace_bench.records.guard import IMPORTING, held_for_writing, is_in_use, marked_in_use
-from trace_bench.records.job_states import Course
+from trace_bench.records.job_states import RunProgress
 from trace_bench.records.reading import read_meta
 from trace_bench.records.runs import all_runs, describe
 from trace_bench.records.tables import write_files_index
@@ -173,7 +173,7 @@ def _ended_at(run: RunLayout) -> float | None:
     if describe(run).state != "finished":
         return None
     try:
-        text = Course.of(run).ended_at
+        text = RunProgress.of(run).ended_at
         return datetime.fromisoformat(text).timestamp() if text else None
     except (HarnessError, ValueError):
         return None

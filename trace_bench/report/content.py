@@ -27,7 +27,7 @@ from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, Resu
 from trace_bench.display.names import parameters_of, shared_parameters, shortened, without
 from trace_bench.display.text import clean_line
 from trace_bench.errors import HarnessError
-from trace_bench.records.job_states import Course
+from trace_bench.records.job_states import RunProgress
 from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, hardware_sentence
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import with_known_hardware
@@ -94,17 +94,17 @@ def read_source(layout: RunLayout, audit: AuditReport | None = None) -> Source:
     if line.damage:
         add_note(line.damage)
     rows = tuple(with_known_hardware(read_rows(layout)))
-    course = Course()
+    progress = RunProgress()
     try:
-        course = Course.of(layout)
+        progress = RunProgress.of(layout)
     except HarnessError as error:
         add_note(str(error))
     return Source(
         layout=layout,
         line=line,
         rows=rows,
-        started_at=course.first_started_at,
-        ended_at=course.ended_at,
+        started_at=progress.first_started_at,
+        ended_at=progress.ended_at,
         manifest=read_manifest(layout),
         lock=_model(Lock, layout.lock, add_note),
         env=_model(EnvInfo, layout.env, add_note),

@@ -64,17 +64,17 @@ def _unfinished(layout: RunLayout, chosen: Collection[str]) -> list[str]:
         ConfigError: none does.
     """
     from trace_bench.cli.lookup import manifest_of
-    from trace_bench.records.job_states import Course, job_line
+    from trace_bench.records.job_states import RunProgress, job_line
     from trace_bench.records.reading import read_row
 
-    course = Course.of(layout)
+    progress = RunProgress.of(layout)
     left: list[str] = []
     over: list[tuple[str, str]] = []
     for entry in manifest_of(layout).jobs:
         if entry.job_id not in chosen:
             continue
         path = layout.job(entry.job_id).results
-        line = job_line(layout, entry, read_row(path) if path.is_file() else None, course, running=True)
+        line = job_line(layout, entry, read_row(path) if path.is_file() else None, progress, running=True)
         if line.state in ("running", "planned"):
             left.append(entry.job_id)
         else:
@@ -107,15 +107,15 @@ def _jobs_are_over(layout: RunLayout, chosen: Sequence[str], noticed_in: float) 
     """True when none of `chosen` runs any more, and `noticed_in` seconds have passed, in which the controller sees that
     none is to start."""
     from trace_bench.artifacts.jsonio import json_objects
-    from trace_bench.records.job_states import Course
+    from trace_bench.records.job_states import RunProgress
 
-    journal, course = GrowingFile(layout.events), Course()
+    journal, progress = GrowingFile(layout.events), RunProgress()
     seen_by = time.monotonic() + noticed_in
 
     def over() -> bool:
         for line in json_objects(journal.lines()):
-            course.take(line)
-        return time.monotonic() > seen_by and not course.open.intersection(chosen)
+            progress.add(line)
+        return time.monotonic() > seen_by and not progress.open_jobs.intersection(chosen)
 
     return over
 

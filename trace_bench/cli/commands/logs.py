@@ -94,22 +94,22 @@ def _job_goes_on(layout: RunLayout, entry: ManifestEntry) -> Callable[[], bool]:
     """True while there is a controller that runs the job, or has yet to start it."""
     from trace_bench.artifacts.jsonio import json_objects
     from trace_bench.planning.run_lock import has_controller
-    from trace_bench.records.job_states import Course
+    from trace_bench.records.job_states import RunProgress
 
-    journal, course = GrowingFile(layout.events), Course()
+    journal, progress = GrowingFile(layout.events), RunProgress()
     over = False
 
     def goes_on() -> bool:
         nonlocal over
         there = has_controller(layout)
         for line in json_objects(journal.lines()):
-            course.take(line)
+            progress.add(line)
             if line.get("event") == "run.start":
                 over = False
             elif line.get("job_id") == entry.job_id:
                 over = line.get("event") == "job.end"
-        waits = entry.decision in ("run", "adopt") and entry.job_id not in course.seen
-        return there and not over and (waits or entry.job_id in course.open)
+        waits = entry.decision in ("run", "adopt") and entry.job_id not in progress.started_jobs
+        return there and not over and (waits or entry.job_id in progress.open_jobs)
 
     return goes_on
 
