@@ -143,7 +143,7 @@ def peak() -> float:
 
 def plan(folder: Path, _: int) -> dict[str, float]:
     from tests.execution.bench import Bench
-    from trace_bench.execution.records import write_records
+    from trace_bench.execution.run_records import write_records
 
     bench = Bench(folder / "plan")
     bench.plan()

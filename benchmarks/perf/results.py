@@ -37,7 +37,7 @@ from trace_bench.artifacts.layout import JobLayout, RunLayout  # noqa: E402
 from trace_bench.artifacts.outputs import HistoryLine  # noqa: E402
 from trace_bench.artifacts.writers import read_journal, write_bytes, write_json  # noqa: E402
 from trace_bench.config import parse_config  # noqa: E402
-from trace_bench.execution.records import outcome_of, write_records  # noqa: E402
+from trace_bench.execution.run_records import manifest_outcome, write_records  # noqa: E402
 from trace_bench.execution.start import plan_config  # noqa: E402
 from trace_bench.identity import seed_commitment, test_seed  # noqa: E402
 from trace_bench.records import parquet  # noqa: E402
@@ -149,7 +149,7 @@ def expand(template: RunLayout, run: RunLayout, jobs: int) -> None:
                 text = text.replace("{commitment}", commitment)
             write_bytes(root / name, text.encode(), durable=False)
     rows = read_rows(run)
-    plan.write_manifest(run, {row.job_id: outcome_of(row) for row in rows})
+    plan.write_manifest(run, {row.job_id: manifest_outcome(row) for row in rows})
     told.sort(key=lambda one: one["seconds"])
     ends = [{**one, "jobs": len(rows)} for one in (journal[0], journal[-1])]
     ends[1] |= {"finished": len(rows)}

@@ -320,15 +320,15 @@ def profiled(path: str | None) -> Iterator[None]:
 
 
 def _parts() -> list[tuple[Any, str]]:
-    """Functions, each by whoever looks it up."""
+    """Functions whose time is measured, each with the module that looks it up."""
     from tests.execution.simulated import SimulatedSandbox
     from trace_bench.execution import (
         attempt,
+        attempt_outcome,
         connection,
         dispatch,
         job_executor,
         live,
-        outcome,
         reporting,
         run,
         session,
@@ -347,7 +347,7 @@ def _parts() -> list[tuple[Any, str]]:
     return [
         (SimulatedSandbox, "_move"), (supervision, "collect"), (attempt, "record_attempt"),
         (supervision, "observed"), (attempt, "keep_attempt"),
-        (job_executor.JobExecutor, "execute"), (run.Run, "_finish"), (reporting.RunReporter, "note"),
+        (job_executor.JobExecutor, "execute"), (run.Run, "_finish"), (reporting.RunReporter, "notify"),
         (stopping.StopRequests, "requested"),
         (live.JobListener, "_append"), (live.JobListener, "history"), (live.JobListener, "event"),
         (run.AttemptRunner, "run"),
@@ -356,8 +356,8 @@ def _parts() -> list[tuple[Any, str]]:
         (session.Session, "start"), (connection.Connection, "read"), (connection.Connection, "_write"),
         (session.Session, "_on_message"), (session.Session, "_on_llm_request"), (session.Session, "_pass_on_stop"),
         (Allocator, "allocate_next"), (RunPlan, "prepare"), (StartGate, "enter"), (Gateway, "open"), (Scope, "handle"),
-        (LiveTables, "write"), (UidBlocks, "acquire"), (outcome, "publish"), (outcome, "results_row"),
-        (outcome, "sync_tree"), (outcome, "write_json"), (outcome, "cpu_model"),
+        (LiveTables, "write"), (UidBlocks, "acquire"), (attempt_outcome, "publish"), (attempt_outcome, "results_row"),
+        (attempt_outcome, "sync_tree"), (attempt_outcome, "write_json"), (attempt_outcome, "cpu_model"),
         (backend.ModalBackend, "create"), (sandbox.ModalSandbox, "attach"), (sandbox.ModalSandbox, "start"),
         (sandbox.ModalSandbox, "controls"), (sandbox.ModalSandbox, "wait"), (sandbox.ModalSandbox, "collect"),
         (sandbox.ModalSandbox, "remove"), (ModalStream, "read"), (ModalStream, "write"),

@@ -21,9 +21,9 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.execution.connection import Connection
 from trace_bench.execution.events import Subscriber, ignore
-from trace_bench.execution.records import write_records
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
+from trace_bench.execution.run_records import write_records
 from trace_bench.execution.session import NoListener, Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider

@@ -25,7 +25,7 @@ from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import JobMeta, Results, Usage
 from trace_bench.artifacts.schema import validate
 from trace_bench.errors import Boundary, CollectError
-from trace_bench.execution.outcome import AttemptOutcome, record_attempt
+from trace_bench.execution.attempt_outcome import AttemptOutcome, record_attempt
 from trace_bench.records import parquet
 
 ODD: tuple[Any, ...] = (

@@ -21,8 +21,8 @@ from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.cancel import ask_to_cancel
 from trace_bench.execution.connection import Connection
 from trace_bench.execution.events import RunEnded
-from trace_bench.execution.records import not_executed_for
 from trace_bench.execution.run import Run
+from trace_bench.execution.run_records import not_executed_for
 from trace_bench.execution.session import Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider

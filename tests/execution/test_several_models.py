@@ -16,7 +16,7 @@ from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.providers import limits_folder, providers_of
-from trace_bench.execution.records import write_records
+from trace_bench.execution.run_records import write_records
 from trace_bench.execution.start import run_config
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.masked import masked

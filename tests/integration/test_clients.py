@@ -19,7 +19,7 @@ from trace_bench.artifacts.writers import read_journal
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
 from trace_bench.execution.attempt import AttemptRunner
-from trace_bench.execution.records import write_records
+from trace_bench.execution.run_records import write_records
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
 from trace_bench.sandbox.docker import DockerBackend

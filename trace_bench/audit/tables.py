@@ -20,7 +20,7 @@ from trace_bench.artifacts.records import ManifestEntry, Results
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun
-from trace_bench.execution.records import outcome_of
+from trace_bench.execution.run_records import manifest_outcome
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import ordered_rows
 from trace_bench.records.rows import SHARED_WITH_ENTRY, is_final
@@ -86,8 +86,8 @@ def _check_manifest(run: AuditedRun) -> None:
             for name in SHARED_WITH_ENTRY:
                 if getattr(entry, name) != getattr(row, name):
                     at.wrong(MANIFEST, f"{entry.job_id}: {name}", getattr(entry, name), getattr(row, name))
-            if finished and (entry.status, entry.reason) != outcome_of(row):
-                at.wrong(MANIFEST, key, [entry.status, entry.reason], list(outcome_of(row)))
+            if finished and (entry.status, entry.reason) != manifest_outcome(row):
+                at.wrong(MANIFEST, key, [entry.status, entry.reason], list(manifest_outcome(row)))
         job = run.expanded.get(entry.job_id)
         if job is None or run.why_differs(job.task_id):
             continue

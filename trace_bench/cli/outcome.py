@@ -1,4 +1,4 @@
-"""What ``run`` prints on stdout at its end: the leaderboard, counts, failures and paths."""
+"""Print the outcome of a run on stdout: the leaderboard, counts, failures and paths."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ FAILURES = 10
 
 
 def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, taken: str = "spent") -> None:
-    """Args:
-    rows: of the jobs that have one, in the order of the plan.
-    taken: what to call their calls, tokens and cost, which a replay does not pay.
+    """Print the outcome of the run in `layout`. The leaderboard is made from `rows`, not read from a file.
+
+    Args:
+        rows: of the jobs that have one, in the order of the plan.
+        planned: number of jobs of the run.
+        taken: the label of their calls, tokens and cost, which a replay does not pay.
     """
     ended = [row for row in rows if row.status != "skipped"]
     unprotected = any(row.integrity == "unprotected" for row in ended)
@@ -56,7 +59,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
 
 
 def inert_sentence(rows: Sequence[Results]) -> str:
-    """Which results say nothing, since the stub model could change nothing; empty if none."""
+    """A sentence about jobs in which the stub model could change nothing; empty if there are none."""
     inert = sorted({row.trainer_id for row in rows if row.stub_inert})
     if not inert:
         return ""
@@ -80,7 +83,7 @@ def counts_text(rows: Sequence[Results], planned: int) -> str:
 
 
 def _spent(rows: Sequence[Results], label: str) -> dict[str, str]:
-    """What all jobs together took of their models; nothing where no provider was asked and nothing cost anything."""
+    """Calls, tokens and cost of all jobs; empty where no provider was asked and nothing cost anything."""
     totals = Totals.of(rows)
     if not totals.cost_usd and not any(row.llm_tries for row in rows):
         return {}
@@ -88,7 +91,7 @@ def _spent(rows: Sequence[Results], label: str) -> dict[str, str]:
 
 
 def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
-    for row in sorted(failed, key=is_final, reverse=True)[:FAILURES]:  # results first, then what says nothing
+    for row in sorted(failed, key=is_final, reverse=True)[:FAILURES]:  # jobs that infrastructure broke come last
         where = f"{row.task_id}  {row.trainer_id}  {row.variant}"
         where += "" if row.model == "stub" else f"  {row.model}"
         emit(f"{'failed' if is_final(row) else 'broke':<11} {row.job_id}  {where}  seed {row.seed}  {why(row)}")

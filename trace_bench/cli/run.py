@@ -1,4 +1,4 @@
-"""What ``run`` does with a config: it reads it, runs it, shows how it goes on, and says how to continue."""
+"""Read the config of ``run``, run it with a display, print its outcome, and say how to continue it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trace_bench.records.rows import is_final
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run shows. `verbosity` is the number of ``-v``."""
+    """The options of the display of a run. `verbosity` is the number of ``-v``."""
 
     as_json: bool = False
     quiet: bool = False
@@ -52,7 +52,7 @@ class Shown:
 
 
 def run_and_show(config: RunConfig, shown: Shown, *, roots: Sequence[Path], build: bool) -> int:
-    """Run `config`, show how it goes on, and print its outcome; returns the exit code.
+    """Run `config` with a display of its events, and print its outcome; returns the exit code.
 
     Args:
         roots: extra folders with task folders.
@@ -89,7 +89,7 @@ def _print_outcome(config: RunConfig, layout: RunLayout, rows: Sequence[Results]
 def read_config(
     path: Path | None, overrides: Mapping[str, Any], *, replay: str | None, accept_drift: bool
 ) -> RunConfig:
-    """The config to run. Its warnings are printed.
+    """Read and check the config to run, and print its warnings.
 
     Args:
         replay: the run whose answers are given again. Without a `path` it is that run's own config.
@@ -126,7 +126,7 @@ def _out_of_budget(row: Results) -> bool:
 def display_for(
     shown: Shown, shown_warnings: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
 ) -> Display:
-    """The live table on a terminal, else lines.
+    """Make the display of a run: the live table on a terminal, else lines.
 
     Args:
         clock: returns seconds; another one for a run that is shown after its start.

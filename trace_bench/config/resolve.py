@@ -1,6 +1,4 @@
-"""Looks up what a config names, and checks the config against it: the last word before anything is built or
-run.
-"""
+"""Look up the tasks and trainers that a config names, and check the config against them. Nothing is built or run."""
 
 from __future__ import annotations
 
@@ -31,13 +29,13 @@ class Resolved:
 def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | None = None) -> Resolved:
     """Load the specs of the config's tasks and the classes of its trainers, and check the config against them.
 
-    Nothing of a task is imported, no image or engine is touched.
+    Nothing of a task is imported, no image or engine is touched. Arguments are checked here with all other problems;
+    their values are of no use before `trace_bench.matrix.expand`, which derives them again.
 
     Args:
-        roots: extra folders with task folders (``--root``), beside the config's ``task_roots``. Relative ones
-            are taken
+        roots: extra folders with task folders (``--root``), beside the config's ``task_roots``. Relative ones are taken
             from the current folder, like ``runs_dir``.
-        lost_task: what to do about a task that is not there. None names the nearest one.
+        lost_task: the remedy in the error about a task that does not exist. None suggests the nearest id.
 
     Raises:
         ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line each.
@@ -49,7 +47,7 @@ def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | N
     trainers = _trainers(config, problems)
     missing_tasks = any(entry.id not in tasks for entry in config.tasks)
     missing_trainers = any(entry.id not in trainers for entry in config.trainers)
-    # What is missing is reported above, in more words than a lookup in the rest could.
+    # What is missing is reported above, with a remedy.
     if not missing_tasks:
         resolve_tasks(config, tasks, problems)
     if not missing_trainers:

@@ -30,8 +30,8 @@ from trace_bench.execution.attempt_files import (
     next_attempt,
     repair_journals,
 )
+from trace_bench.execution.attempt_outcome import AttemptOutcome, record_attempt
 from trace_bench.execution.checkpoint import CheckpointFile
-from trace_bench.execution.outcome import AttemptOutcome, record_attempt
 from trace_bench.execution.sandboxes import CreationRefused, NotStarted, Sandboxes, SandboxKept
 from trace_bench.execution.service_host import ServiceHost
 from trace_bench.execution.session import Listener, NoListener

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from queue import Empty, SimpleQueue
 
 from trace_bench.execution.job_executor import JobExecutor, JobOutcome, MovedJob
-from trace_bench.execution.records import RunRecords
+from trace_bench.execution.run_records import RunRecords
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.run_budget import RunBudget

@@ -78,7 +78,8 @@ class RunReporter:
         self._log.close()
 
     def check(self) -> None:
-        """
+        """Raise an exception of the display in the caller's thread.
+
         Raises:
             BaseException: what the display raised.
         """

@@ -27,9 +27,9 @@ from trace_bench.execution.events import (
 )
 from trace_bench.execution.job_executor import JobExecutor
 from trace_bench.execution.providers import cache_of, providers_of
-from trace_bench.execution.records import RunRecords, write_records
 from trace_bench.execution.reporting import RunReporter
 from trace_bench.execution.result import RunResult
+from trace_bench.execution.run_records import RunRecords, write_records
 from trace_bench.execution.service_host import ServiceHost, services_of
 from trace_bench.execution.stopping import StopRequests
 from trace_bench.gateway.server import Gateway

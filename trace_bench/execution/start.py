@@ -15,9 +15,9 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.events import Subscriber, ignore
-from trace_bench.execution.records import write_records
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
+from trace_bench.execution.run_records import write_records
 from trace_bench.execution.service_host import services_of
 from trace_bench.execution.tensorboard import check_tensorboard
 from trace_bench.images.recipe import worker_sources_hash

@@ -18,10 +18,10 @@ from trace_bench.errors import (
     SandboxError,
 )
 from trace_bench.execution.answers import RequestHandler
+from trace_bench.execution.attempt_outcome import AttemptOutcome, is_fatal
 from trace_bench.execution.attribution import attributed
 from trace_bench.execution.connection import Connection
 from trace_bench.execution.evidence import from_events, kind_of, last_words, observed
-from trace_bench.execution.outcome import AttemptOutcome, is_fatal
 from trace_bench.execution.session import Listener, Session
 from trace_bench.gateway.base import NotRecorded
 from trace_bench.planning.prepare import PreparedJob

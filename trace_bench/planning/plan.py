@@ -26,7 +26,7 @@ class PlanIsOld(ConfigError):
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A whole run before its first job starts.
+    """A run before its first job starts: its jobs with a decision about each, and all that they share.
 
     Attributes:
         jobs: in the order of the matrix: task, trainer, variant, model, seed.
@@ -78,7 +78,7 @@ class RunPlan:
             raise PlanIsOld(f"{self.layout.root}: another controller was at work in it; run the same command again")
 
     def prepare(self, planned: PlannedJob) -> PreparedJob:
-        """`planned` with everything that an attempt needs."""
+        """Prepare a job for its attempts; see `trace_bench.planning.prepare`."""
         return prepare(
             planned.job,
             self.material[planned.task_id],

@@ -85,7 +85,7 @@ def prepare(  # long, as it lists the fields of three values
     created: str,
     stop_at: StopPoint | None = None,
 ) -> PreparedJob:
-    """`job` with everything that an attempt needs.
+    """Make ``job.json``, the record and the limits of the sandbox for attempts at `job`.
 
     Args:
         created: when it was planned, in UTC.

@@ -1,4 +1,4 @@
-"""What a run writes besides the files of its jobs: before the first job starts, while jobs end, and at the end."""
+"""Write the files of a run besides those of its jobs: before the first job starts, while jobs end, and at the end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_records(plan: RunPlan) -> None:
     write_json(layout.lock, plan.lock)
     write_json(layout.env, capture_env(os.environ, backend=plan.backend.describe()))
     write_json(layout.git, plan.git)
-    plan.write_manifest(layout, {job_id: outcome_of(row) for job_id, row in plan.reused.items()}, durable=True)
+    plan.write_manifest(layout, {job_id: manifest_outcome(row) for job_id, row in plan.reused.items()}, durable=True)
 
 
 class RunRecords:
@@ -84,7 +84,7 @@ class RunRecords:
         for job in plan.jobs:
             if job.job_id not in self.rows and (row := _recorded_row(plan.layout, job)) is not None:
                 self.put(row)
-        outcomes: dict[str, Outcome] = {job_id: outcome_of(row) for job_id, row in self.rows.items()}
+        outcomes: dict[str, Outcome] = {job_id: manifest_outcome(row) for job_id, row in self.rows.items()}
         otherwise = not_executed_for(failure)
         for job in plan.jobs:
             if job.job_id not in self.rows:
@@ -127,7 +127,7 @@ class RunRecords:
         return replay_check.compare(recording.layout, layout, ended, recording.rows, tolerances, left)
 
 
-def outcome_of(row: Results) -> Outcome:
+def manifest_outcome(row: Results) -> Outcome:
     """Status and reason of a job that has ended, for the manifest."""
     return (row.status, row.failure_kind or row.stop_reason)
 
