@@ -158,7 +158,7 @@ def _programs(seen: Mapping[str, Any]) -> str:
         else:
             lines.append(f"| {name} | {_score(program)} | {_share(program)} | {program['seconds']:.2f} |")
     lines += [
-        f"\nWhat the broken one is told: *{_line(program['feedback'])}*"
+        f"\nFeedback on the broken program: *{_line(program['feedback'])}*"
         for program in seen["programs"] if program["role"] == "broken"
     ][:1]  # fmt: skip
     bound = seen["bound"]

@@ -159,7 +159,7 @@ def test_what_a_run_has_no_record_of_is_not_known_and_no_repetition(base: RunLay
     other.lock.unlink()
     told = found(base, other)
     assert [axis.unknown for axis in told.values()] == [False, True, True] and counting(base, other) == []
-    assert told["config"].why == "it cannot be told in what"
+    assert told["config"].why == "the difference is not known"
     assert told["code, images, content of tasks"].why == "b has no lock.json"
     refused = refusal(choose([base, other], [], None, None))
     assert refused is not None and "it is not known in what 'a' and 'b' differ besides" in refused

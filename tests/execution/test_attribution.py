@@ -28,7 +28,7 @@ NOTED = Failure(boundary=Boundary.TRAINER, kind="out_of_memory", message="the tr
 @pytest.mark.parametrize(
     ("seen", "kind", "words"),
     [
-        ({"state": "removed", "error": "sandbox_gone"}, "sandbox_gone", "removed by somebody else"),
+        ({"state": "removed", "error": "sandbox_gone"}, "sandbox_gone", "removed from outside"),
         ({"state": "running", "error": "sandbox_gone"}, "stream_lost", "stream ended while the sandbox was running"),
         ({"state": "running", "error": "sandbox_silent", "message": "not heard"}, "sandbox_silent", "not heard"),
         ({"state": None, "error": "stream_timeout", "message": "not taken"}, "stream_timeout", "not taken"),

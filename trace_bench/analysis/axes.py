@@ -369,7 +369,7 @@ def _config(a: Source, b: Source, counting: Sequence[str]) -> Iterable[Axis]:
     else:
         harmless = sorted(key for key in differing if key in ("retries", "fail_fast", "name"))
         known = all(sides) and a.lock is not None and b.lock is not None
-        nothing = "in nothing that changes a score" if known else "it cannot be told in what"
+        nothing = "in nothing that changes a score" if known else "the difference is not known"
         why = f"follows from {', '.join(counting)}" if counting and known else nothing
         why += f"; {', '.join(harmless)} change no score" if harmless and counting else ""
         yield _axis("config", texts, counts=False, why=why)

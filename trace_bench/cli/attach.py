@@ -315,11 +315,11 @@ def _watch(watch: Watch, display: Display) -> tuple[int, str | None]:
     return code, error
 
 
-_DEAD = "the run's controller has died: nobody is at work in it, and its journal has no end"
+_DEAD = "the run's controller has died: the run has stopped, and its journal has no end"
 
 
 def _code(layout: RunLayout, over: Mapping[str, Any], rows: Iterable[Results]) -> int:
-    """The exit code that ``run`` ended with. Of a journal that does not say it, what can be told from the files."""
+    """The exit code of ``run``: from the journal, else from the files of the run."""
     said = over.get("exit_code")
     if isinstance(said, int) and said in set(map(int, ExitCode)):
         return said

@@ -196,7 +196,7 @@ def _finished(job: JobView, row: Results) -> str:
 
 def alert(text: str) -> None:
     """A line to stderr from a handler of a signal: what the thread was writing may be half written, and locked."""
-    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+    with contextlib.suppress(OSError, ValueError):  # its reader has gone
         os.write(sys.stderr.fileno(), f"{clean_line(text)}\n".encode("utf-8", "backslashreplace"))
 
 

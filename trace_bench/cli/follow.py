@@ -1,4 +1,4 @@
-"""Reads files that others go on writing, and knows when nobody reads our own output any more."""
+"""Read files that grow, and notice when the reader of our own output has gone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GrowingFile:
 
 
 class Audience:
-    """Whoever reads our stdout. They are asked, as a pipe that nothing is written to does not say that it is closed."""
+    """The reader of our stdout. It is polled: a pipe reports that it is closed only to a writer."""
 
     def __init__(self) -> None:
         self._place = self._where()

@@ -20,14 +20,14 @@ FUTILE = frozenset({"damaged_cassette", "not_recorded", "interrupted", "control_
 
 
 def is_retried(boundary: Boundary | None, kind: str | None) -> bool:
-    """Whether a job that failed so has another attempt, as far as ``retries`` go."""
+    """Whether a job with such a failure gets another attempt, within the limit of ``retries``."""
     return boundary is not None and boundary.is_infrastructure and kind not in FUTILE
 
 
 def attributed(seen: AttemptEvidence) -> Failure:
     """The failure of an attempt whose sandbox left no result. The first row that fits is the answer."""
     if seen.failure is not None and not _ended_from_outside(seen):
-        # The supervisor was alive when it noted that, and nobody else can write where it did.
+        # The supervisor was alive when it noted that, and no other process can write where it did.
         text = f"{seen.failure.message}; then {_how(seen)}, before the job was scored"
         return seen.failure.model_copy(update={"message": text})
     kind, text = _sandbox_failure(seen)
@@ -37,14 +37,14 @@ def attributed(seen: AttemptEvidence) -> Failure:
 
 
 def _ended_from_outside(seen: AttemptEvidence) -> bool:
-    """Nothing inside can have done it. What failed in training would have been scored, so another attempt is due."""
+    """Whether the sandbox was certainly ended from outside. Then its best state was not scored, and it is retried."""
     return seen.state == "removed" or (seen.state == "exited" and seen.exit_code == KILLED and seen.oom_killed is False)
 
 
 def _sandbox_failure(seen: AttemptEvidence) -> tuple[str, str]:
     code, oom = seen.exit_code, seen.oom_killed
     if seen.state == "removed":
-        return "sandbox_gone", "the sandbox was removed by somebody else while the job ran"
+        return "sandbox_gone", "the sandbox was removed from outside while the job ran"
     if seen.state == "running" and seen.error == "sandbox_gone":
         return "stream_lost", "the control stream ended while the sandbox was running"
     if seen.error == "protocol" or (seen.error and seen.state != "exited"):
@@ -53,7 +53,7 @@ def _sandbox_failure(seen: AttemptEvidence) -> tuple[str, str]:
     if code == VOLUME_FULL:
         return "out_of_disk", "the engine's disk was full, so that the sandbox could not write its result"
     if code == LEASE_ENDED:
-        return "lease_ended", "the sandbox ended by itself: no controller had been heard for as long as its lease"
+        return "lease_ended", "the sandbox ended by itself: no controller had sent a message for as long as its lease"
     if code in (KILLED, SPAWNER_KILLED) and oom:
         who = "its supervisor" if code == KILLED else "the process that starts all others"
         return "out_of_memory", f"{_how(seen)}: {who} was killed for want of memory, which goes last of all"

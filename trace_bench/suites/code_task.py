@@ -171,7 +171,7 @@ class CodeGuide:
 
 @dataclass(frozen=True)
 class _Evaluator:
-    """The task's ``evaluator.py``, with its faults told apart from the candidate's and from ours."""
+    """The task's ``evaluator.py``. Its errors are attributed to the task, to the candidate, or to this program."""
 
     path: Path
     module: ModuleType

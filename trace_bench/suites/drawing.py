@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#997700", "#44aa99", "#882255")
-"""Paul Tol's bright scheme and three more: told apart by colour-blind readers, too."""
+"""Paul Tol's bright scheme and three more, which colour-blind readers distinguish too."""
 INK = "#333333"
 _MARGIN = 14.0
 
