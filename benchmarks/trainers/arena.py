@@ -88,6 +88,8 @@ class Arena:
     programs: Programs = field(default_factory=Programs)
     extra_dir: Path = Path("/nonexistent")
     evaluations: int = 0
+    saved: int = 0
+    deterministic: bool = True
     calls: int = 0
     best_state: State = field(default_factory=dict)
     best_score: float | None = None
@@ -116,6 +118,9 @@ class Arena:
         self.count_evaluations(len(example_indices))
         examples = getattr(self.problem, split)
         return evaluate_state(self.problem, state, [examples[i] for i in example_indices], self.programs)
+
+    def count_saved(self, number: int) -> None:
+        self.saved += number
 
     def count_evaluations(self, number: int) -> None:
         if self.budget.evaluations is not None and self.evaluations + number > self.budget.evaluations:

@@ -112,6 +112,7 @@ RESULTS: dict[str, Any] = {
     "resolved_optimizer": "OptoPrime",
     "model": "stub",
     "fingerprint": HASH,
+    "evaluations_saved": 0,
 }
 LLM_CALL: dict[str, Any] = {
     "n": 1,

@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.forking import ForkingSpawner
-from tests.trainers.memory_context import MemoryContext
+from tests.trainers.memory_context import MemoryContext, numeric, suggest
+from trace_bench.trainers.adapters.gepa_package import GEPATrainer
 from trace_bench.trainers.base import Budget, Slot
+from trace_bench.trainers.gepa_base import GEPABase
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import Example, Parameter, Problem
 
@@ -251,6 +253,34 @@ def run(
         "events": sorted({kind for kind, _ in memory.events}),
         "warnings": memory.warnings,
     }
+
+
+def gepa_pair() -> None:
+    """GEPA-Base and the package's GEPA, told the same: states and counts of each, as JSON on stdout.
+
+    Every number that is better than all before it is better on each example, so both have one parent to choose from,
+    and the minibatch holds all training examples.
+    """
+    numbers = {1: 1.0, 2: 0.5, 3: 2.0, 4: 2.0, 5: 3.0, 6: -1.0, 7: 2.5}
+
+    def model(messages: list[dict[str, str]], slot: Slot, variables: Any) -> str:
+        number = numbers[slot.step]
+        return suggest(**{v["name"]: number for v in variables}) if variables else f"```\n{number}\n```"
+
+    found = {}
+    for name, params in (
+        ("GEPA-Base", {"train_batch_size": 3, "merge_every": 0}),
+        ("GEPATrainer", {"reflection_minibatch_size": 3}),
+    ):
+        spawner = ForkingSpawner()
+        programs = CandidatePrograms(spawner, seed=1)  # type: ignore[arg-type]
+        memory = MemoryContext(numeric(train=3, validate=4), programs, model)
+        memory.search(GEPABase if name == "GEPA-Base" else GEPATrainer, num_iters=len(numbers), **params)
+        found[name] = {
+            "steps": [(s.state["x"], s.split, s.accepted, s.evaluations) for s in memory.steps],
+            "counts": (memory.evaluations, len(memory.calls)),
+        }
+    json.dump(found, sys.stdout)
 
 
 def main(name: str) -> None:

@@ -43,6 +43,12 @@ def test_a_row_holds_official_scores_and_metered_usage(tmp_path: Path) -> None:
     schema.validate("results", json.loads(got.model_dump_json()))
 
 
+@pytest.mark.parametrize("saved", [None, 0, 7])
+def test_what_was_known_and_not_evaluated_again_has_a_column(tmp_path: Path, saved: int | None) -> None:
+    assert row(tmp_path, meta(), result(evaluations_saved=saved)).evaluations_saved == saved
+    assert row(tmp_path, meta(), None).evaluations_saved is None
+
+
 @pytest.mark.parametrize(("timing_sensitive", "due"), [(True, "Xeon · 0.5 CPUs · torch 2.13"), (False, "")])
 def test_hardware_stands_with_scores_that_depend_on_it(tmp_path: Path, timing_sensitive: bool, due: str) -> None:
     told = {"cpu": "Xeon", "cpus": 0.5, "torch": "2.13"}

@@ -23,6 +23,7 @@ from trace_bench.errors import HarnessError
 from trace_bench.records import reading
 from trace_bench.records import tables as tables_module
 from trace_bench.records.leaderboard import LeaderboardRow, rank
+from trace_bench.records.metric_columns import FIELDS
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import read_rows
 from trace_bench.records.tables import COLUMNS, LiveTables, write_files_index
@@ -247,9 +248,22 @@ def test_a_result_of_another_fingerprint_does_not_count(run: RunLayout, status: 
     assert {name: n for name, n in counts.items() if n} == {"ok": 1, "skipped" if status else "pending": 1}
 
 
+def test_the_tables_of_an_earlier_run_have_the_columns_that_they_had(run: RunLayout) -> None:
+    row = {**RESULTS}
+    del row["evaluations_saved"]
+    put(run, Results.model_validate(row))
+    refresh_tables(run)
+    assert list(read_csv(run.results_csv)[0]) == list(FIELDS) == [c for c in COLUMNS if c != "evaluations_saved"]
+    put(run, results("1" * 12, evaluations_saved=4))
+    refresh_tables(run)
+    assert {line["job_id"]: line["evaluations_saved"] for line in read_csv(run.results_csv)} == {
+        row["job_id"]: "", "1" * 12: "4",
+    }  # fmt: skip
+
+
 def test_an_empty_run_has_tables_with_headers(run: RunLayout) -> None:
     refresh_tables(run)
-    assert run.results_csv.read_text() == ",".join(COLUMNS) + "\n"
+    assert run.results_csv.read_text() == ",".join(FIELDS) + "\n"
     assert run.leaderboard.read_text() == ",".join(LeaderboardRow.columns()) + "\n"
     assert json.loads(run.summary.read_text())["total_jobs"] == 0
 

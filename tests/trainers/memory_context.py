@@ -69,6 +69,8 @@ class MemoryContext:
     warnings: list[str] = field(default_factory=list)
     evaluated: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     evaluations: int = 0
+    saved: int = 0
+    deterministic: bool = True
     budget: Budget = field(default_factory=Budget)
     extra_dir: Path = Path("/nonexistent")
     best_state: State = field(default_factory=dict)
@@ -87,6 +89,9 @@ class MemoryContext:
         self.count_evaluations(len(example_indices))
         self.evaluated.append((split, tuple(example_indices)))
         return evaluate_state(self.problem, state, [examples[i] for i in example_indices], self.programs)
+
+    def count_saved(self, number: int) -> None:
+        self.saved += number
 
     def count_evaluations(self, number: int) -> None:
         if self.budget.evaluations is not None and self.evaluations + number > self.budget.evaluations:

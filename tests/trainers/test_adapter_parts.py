@@ -140,15 +140,19 @@ def test_an_example_that_fills_a_minibatch_twice_is_paid_once(context: Any) -> N
     assert memory.evaluations == 2 + 2  # the start, and each example once
 
 
-def test_a_sampling_framework_gets_a_score_each_time(context: Any) -> None:
+@pytest.mark.parametrize(("deterministic", "samples"), [(True, 1), (False, 3)])
+def test_a_framework_that_samples_gets_new_scores_where_the_task_has_any(
+    context: Any, deterministic: bool, samples: int
+) -> None:
     def work(foreign: Foreign) -> None:
-        judging = Judging(foreign, every_time=True)
+        judging = Judging(foreign)
         for _ in range(3):
             judging.one({"x": "1.0"}, "train", 0)
         judging.flush()
 
-    memory = within(context, numeric(), work)
-    assert [len(s.rollouts) for s in memory.steps[1:]] == [1, 1, 1] and memory.evaluations == 4
+    memory = within(context, numeric(), work, deterministic=deterministic)
+    assert [len(s.rollouts) for s in memory.steps[1:]] == [1] * samples
+    assert (memory.evaluations, memory.saved) == (1 + samples, 3 - samples)
 
 
 def test_a_package_that_is_left_out_is_a_stand_in_during_the_import_only() -> None:

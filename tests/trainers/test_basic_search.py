@@ -43,7 +43,7 @@ def test_of_equal_means_the_newest_goes_on_and_a_plateau_is_crossed(context: Any
 
 
 def test_one_backward_pass_gives_all_proposals_of_a_step(context: Any) -> None:
-    memory = context(numeric(train=4), seeded(1))
+    memory = context(numeric(train=4), seeded(1), deterministic=False)
     memory.search(BasicSearch, num_steps=2, num_proposals=3, train_batch_size=2)
     assert [(c.slot.step, c.slot.candidate, c.slot.proposal) for c in memory.calls] == [
         (step, "c0", p) for step in (1, 2) for p in (0, 1, 2)
@@ -95,4 +95,4 @@ def test_a_frequency_without_effect_is_said(context: Any) -> None:
 def test_without_a_child_nothing_is_compared(context: Any) -> None:
     memory = context(numeric(validate=5), script({}))
     assert memory.search(BasicSearch, num_steps=2, validate_examples=2) == {"x": 0.0}
-    assert [s.candidate for s in memory.steps] == ["seed"] and memory.evaluations == 5 + 2
+    assert [s.candidate for s in memory.steps] == ["seed"] and memory.evaluations == 5 + 1, "the start; a minibatch"

@@ -97,7 +97,7 @@ def test_only_what_was_judged_becomes_the_best(context: Any) -> None:
     )  # where a minibatch holds all that states are judged on, it is a judgement
     memory.search(Minibatch, num_steps=2, eval_frequency=2)
     assert memory.best_state == {"x": 3.0}
-    assert memory.evaluations == 1 + 2 + 1  # the start; two minibatches; the last state
+    assert memory.evaluations == 1 + 2  # the start, which is the first minibatch too; the two states after it
 
 
 def test_training_examples_named_like_those_to_validate_on_are_no_judgement(context: Any) -> None:

@@ -26,7 +26,7 @@ def upwards(messages: Any, slot: Slot, variables: Any) -> str:
 
 def test_a_child_is_scored_when_it_is_explored_and_reported_when_it_leads(context: Any) -> None:
     """The number is 3, each score minus the distance to it; two candidates run in a step, one gets a child."""
-    memory = context(numeric(train=4, validate=3), upwards)
+    memory = context(numeric(train=4, validate=3), upwards, deterministic=False)
     best = memory.search(
         StreamingPrioritySearch, num_steps=3, num_candidates=2, num_proposals=1, train_batch_size=2,
         exploration_temperature=0.0,
@@ -61,7 +61,7 @@ def test_a_lucky_minibatch_does_not_become_the_best_state(context: Any) -> None:
 
 
 def test_a_minibatch_of_everything_is_as_good_as_a_report(context: Any) -> None:
-    memory = context(spread(train=3), upwards)
+    memory = context(spread(train=3), upwards, deterministic=False)
     best = memory.search(
         StreamingPrioritySearch, num_steps=4, num_candidates=2, train_batch_size=3, exploration_temperature=0.0
     )

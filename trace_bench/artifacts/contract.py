@@ -178,6 +178,8 @@ class JobSpec(Model):
             that come with the task score. No part of its identity.
         stop_at: of mode replay: where training ends. No clock ends it there.
         states_given: the states that are scored come with the job; nothing is trained. No part of its identity.
+        memo: a state that was evaluated on an example is not evaluated there again, nor counted. False where the task
+            is not deterministic, and in a replay of a run that was made before there was such a rule.
     """
 
     contract: ContractVersion = CONTRACT
@@ -197,3 +199,4 @@ class JobSpec(Model):
     until: Literal["build", "programs", "score"] = "score"
     stop_at: StopPoint | None = None
     states_given: bool = False
+    memo: bool = False

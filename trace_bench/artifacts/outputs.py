@@ -352,6 +352,7 @@ class WorkerResult(Model):
         stop_reason: why training ended; None if it never began.
         stop_point: where training was ended; None if it came to its end.
         evaluations: in training, over all attempts; what the budget is of. `score_evaluations` are the scorer's.
+        evaluations_saved: asked for in training and known already; None where none are remembered.
         train_seconds: of training, over all attempts, as far as what came of them is known.
         seconds: wall time per phase (``build``, ``train``, ``score``) of the last attempt.
         stub_inert: the stub model got only requests that it could not change anything for.
@@ -364,6 +365,7 @@ class WorkerResult(Model):
     stop_point: StopPoint | None = None
     scores: Scores = Scores()
     evaluations: Count = 0
+    evaluations_saved: Count | None = None
     score_evaluations: Count = 0
     train_seconds: Seconds | None = None
     llm_calls: Count = 0

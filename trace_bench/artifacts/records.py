@@ -230,6 +230,7 @@ class JobMeta(Model):
         cpuset: cores that were leased to that, by number.
         tolerance: relative, of the task: what a score may differ by elsewhere.
         timing_sensitive: its scores depend on how fast the machine is, says the task.
+        memo: known evaluations were not made again. False in records of earlier versions, which made all of them.
         test_seed_commitment: `trace_bench.identity.seed_commitment` of the seed of held-out data that the scorer gets.
     """
 
@@ -242,6 +243,7 @@ class JobMeta(Model):
     score_direction: Direction
     tolerance: Annotated[float, Field(ge=0)] = 1e-9
     timing_sensitive: bool = False
+    memo: bool = False
     eval_kwargs: Json = {}
     trainer_id: str
     variant: str
@@ -294,7 +296,8 @@ class Results(Model):
     is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
     attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
     `hardware` is what the scores of a ``timing_sensitive`` task were measured on (`Hardware.name`): scores of different
-    hardware are in no common mean. It is empty for all other tasks, and where it is not known.
+    hardware are in no common mean. It is empty for all other tasks, and where it is not known. `evaluations_saved` were
+    asked for in training and known already; None where none are remembered.
     """
 
     run_id: str
@@ -360,6 +363,7 @@ class Results(Model):
     state_history_path: str | None = None
     pareto_path: str | None = None
     tb_logdir: str | None = None
+    evaluations_saved: Count | None = None
 
 
 class ManifestEntry(Model):

@@ -237,6 +237,7 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
 def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
     """What a job scored and used."""
     evaluations = f"{row.evaluations} in training, {row.score_evaluations} in scoring"
+    evaluations += f", {row.evaluations_saved} saved" if row.evaluations_saved else ""
     tokens = f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out)"
     tokens += f", {row.cached_tokens} in the provider's cache" if row.cached_tokens else ""
     tokens += f", {row.reasoning_tokens} reasoning" if row.reasoning_tokens else ""

@@ -89,7 +89,7 @@ class RunPlan:
             salt=self.salt,
             backend=self.backend,
             created=self.created,
-            stop_at=self.recording.stop_point(planned.job_id) if self.recording is not None else None,
+            recorded=self.recording.meta(planned.job_id) if self.recording is not None else None,
         )
 
     def of_suites(self, suites: Collection[str]) -> RunPlan:

@@ -18,7 +18,6 @@ from trace_bench.artifacts.contract import (
     ModelRef,
     ObjectiveSpec,
     OptimizerRef,
-    StopPoint,
     TaskRef,
     TrainerRef,
 )
@@ -30,7 +29,7 @@ from trace_bench.identity import seed_commitment, test_seed
 from trace_bench.matrix import Job
 from trace_bench.sandbox.base import Backend, Integrity, Resources
 from trace_bench.suites.spec import Task
-from trace_bench.trainers.registry import entry_of, executes_candidates
+from trace_bench.trainers.registry import entry_of, executes_candidates, remembered_by_itself
 
 DAY = 86_400.0
 MARGIN = 300.0
@@ -83,16 +82,17 @@ def prepare(  # long, as it lists the fields of three values
     salt: str,
     backend: Backend,
     created: str,
-    stop_at: StopPoint | None = None,
+    recorded: JobMeta | None = None,
 ) -> PreparedJob:
     """Make ``job.json``, the record and the limits of the sandbox for attempts at `job`.
 
     Args:
         created: when it was planned, in UTC.
-        stop_at: where a replay of it ends.
+        recorded: of a replay: the record of the job, which says where training ends, and whether known evaluations
+            were made again.
     """
     task, sandbox = material.task, job.sandbox
-    spec = _spec(job, task, fingerprint, config, run_id, stop_at)
+    spec = _spec(job, task, fingerprint, config, run_id, recorded)
     held_out = test_seed(salt, job.task_id, job.seed)
     meta = JobMeta(
         **{name: getattr(spec, name) for name in _OF_SPEC},
@@ -133,12 +133,12 @@ def prepare(  # long, as it lists the fields of three values
 
 _OF_SPEC = (
     *("run_id", "job_id", "fingerprint", "optimizer", "seed", "mode", "model"),
-    *("budget", "limits", "objective"),
+    *("budget", "limits", "objective", "memo"),
 )
 """Fields of a job's record that are those of its ``job.json``."""
 
 
-def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str, stop_at: StopPoint | None) -> JobSpec:
+def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str, recorded: JobMeta | None) -> JobSpec:
     limits, sandbox = thaw(job.limits), job.sandbox
     return JobSpec(
         run_id=run_id,
@@ -167,7 +167,10 @@ def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str
             pids=sandbox.pids,
         ),
         objective=ObjectiveSpec(**job.objective),
-        stop_at=stop_at,
+        stop_at=recorded.stop_point if recorded is not None else None,
+        memo=task.spec.repeats
+        if recorded is None
+        else recorded.memo or remembered_by_itself(job.trainer_id, job.params),
     )
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.contract import Mode, StopPoint
+from trace_bench.artifacts.contract import Mode
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry, Results
@@ -208,15 +208,15 @@ class Recording:
         stopped = row.stop_reason not in (None, "completed") or row.status != "ok"
         return RecordedJob(self.layout.job(job_id).cassette, stopped)
 
-    def stop_point(self, job_id: str) -> StopPoint | None:
-        """Where the training of a job was ended, if it did not come to its end.
+    def meta(self, job_id: str) -> JobMeta:
+        """The record of a job.
 
         Raises:
-            HarnessError: its record is damaged.
+            HarnessError: it is damaged.
         """
         path = self.layout.job(job_id).meta
         try:
-            return read_model(JobMeta, path.read_bytes()).stop_point
+            return read_model(JobMeta, path.read_bytes())
         except (OSError, JsonError) as error:
             raise HarnessError(f"{path}: {error}") from None
 
@@ -229,7 +229,7 @@ class Recording:
         if job_id in self.lacking:
             return None
         try:
-            self.stop_point(job_id)
+            self.meta(job_id)
             for _ in read_calls(self.layout.job(job_id).cassette):
                 continue
         except HarnessError as error:

@@ -7,6 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from trace_bench.artifacts.records import Results
 
 STATES = ("initial", "final", "best", "test")
+LATER = ("evaluations_saved",)
+"""The last fields of `Results`. ``results.csv`` of a run of an earlier version is made again without them."""
+FIELDS = tuple(name for name in Results.model_fields if name not in LATER)
+"""Columns of every ``results.csv``."""
+
+
+def field_columns(rows: Sequence[Results]) -> tuple[str, ...]:
+    """The fields of `Results` that ``results.csv`` of `rows` has as columns, in order."""
+    return *FIELDS, *(name for name in LATER if any(getattr(row, name) is not None for row in rows))
 
 
 def metric_columns(rows: Sequence[Results]) -> Mapping[str, Callable[[Results], float | None]]:

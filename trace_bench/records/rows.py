@@ -65,6 +65,7 @@ def results_row(
         time_seconds=seconds,
         train_seconds=result.train_seconds if result else None,
         evaluations=result.evaluations if result else 0,
+        evaluations_saved=result.evaluations_saved if result else None,
         score_evaluations=result.score_evaluations if result else 0,
         llm_calls=usage.calls,
         llm_tries=usage.tries,

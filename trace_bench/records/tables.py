@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 from trace_bench.artifacts.derived import FilesIndex, Summary, TokenTotals
@@ -21,7 +22,7 @@ from trace_bench.errors import Boundary
 from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
-from trace_bench.records.metric_columns import metric_columns
+from trace_bench.records.metric_columns import FIELDS, field_columns, metric_columns
 from trace_bench.records.rows import was_cut
 from trace_bench.resources import package_hash
 
@@ -93,17 +94,20 @@ def write_tables(
         planned: number of jobs of the run.
         line_of: returns the fields of a row as a line of ``results.csv``, for callers that keep these lines.
     """
-    metrics = metric_columns(rows)
+    more: dict[str, Callable[[Results], object]] = {
+        name: attrgetter(name) for name in field_columns(rows)[len(FIELDS) :]
+    }
+    more |= metric_columns(rows)
     fields = line_of or _line_of
-    lines = (",".join([fields(row), *(csv_cell(value(row)) for value in metrics.values())]) for row in rows)
-    write_csv_lines(run.results_csv, (*COLUMNS, *metrics), lines)
+    lines = (",".join([fields(row), *(csv_cell(value(row)) for value in more.values())]) for row in rows)
+    write_csv_lines(run.results_csv, (*FIELDS, *more), lines)
     write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
     write_leaderboard(run.leaderboard, rank(rows))
 
 
 def _line_of(row: Results) -> str:
     """The fields of `row` as a line of ``results.csv``."""
-    return csv_line([getattr(row, name) for name in COLUMNS])
+    return csv_line([getattr(row, name) for name in FIELDS])
 
 
 def write_standings(run: RunLayout, rows: Sequence[Results]) -> None:

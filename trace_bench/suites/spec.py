@@ -247,6 +247,8 @@ class TaskSpec(_Table):
     """Seconds that the template takes on the training split with default arguments, on one core."""
     tolerance: Annotated[float, Field(ge=0)] = 1e-9
     timing_sensitive: bool = False
+    deterministic: bool = True
+    """Whether a state scores the same on an example each time. If not, each evaluation is made and counted anew."""
     metrics: dict[str, MetricSpec] = Field(default_factory=dict)
     splits: SplitSpec = SplitSpec()
     limits: LimitSpec = LimitSpec()
@@ -264,6 +266,11 @@ class TaskSpec(_Table):
     def raw(self) -> dict[str, Any]:
         """``task.toml`` as read."""
         return self._raw
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a score that was measured once can stand for the next one."""
+        return self.deterministic and not self.timing_sensitive
 
     @property
     def is_code_task(self) -> bool:

@@ -15,7 +15,7 @@ import importlib
 import inspect
 import queue
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -90,12 +90,10 @@ class _Bridge:
         self.orientation = Orientation.of(search.problem)
         self.asked: queue.Queue[tuple[Callable[[], Any], queue.Queue[tuple[bool, Any]]] | None] = queue.Queue()
         self.steps: list[Step] = []
-        self.known: dict[Any, dict[tuple[str, int], Rollout]] = {}
+        self.known: dict[Any, Sequence[Rollout]] = {state_key(search.start.state): search.start.rollouts}
         self.calls = 0
         self.rejected: set[str] = set()
         self.end: tuple[bool, Any] = (True, None)
-        start = {(search.selection, index): rollout for index, rollout in enumerate(search.start.rollouts)}
-        self.known[state_key(search.start.state)] = start
 
     def run(self) -> Generator[Step, None, State | None]:
         train = self._prepared()
@@ -188,6 +186,8 @@ class _Bridge:
         return self.on_search(lambda: self._respond(agent, split, index))  # type: ignore[no-any-return]
 
     def _respond(self, agent: Any, split: str, index: int) -> Response:
+        from trace_bench.trainers.population import state_key
+
         search = self.search
         state, why = self.state_of(agent)
         if state is None:
@@ -196,19 +196,20 @@ class _Bridge:
                 self.rejected.add(why)
                 search.log.event("proposal.rejected", reason=why)
             return Response.of(Rollout(example.id, search.problem.failure_score, why, failed=True))
+        new = state_key(state) not in self.known
         rollouts = self._judge(state)
-        if (split, index) not in rollouts:
-            (rollouts[split, index],) = search.evaluate(state, [index], split)
-        return Response.of(rollouts[split, index])
+        if new and split == search.selection:
+            return Response.of(rollouts[index])
+        return Response.of(search.evaluate(state, [index], split)[0])
 
-    def _judge(self, state: State) -> dict[tuple[str, int], Rollout]:
-        """The rollouts of `state` by split and index; on all of the selection split, which is a step if it is new."""
+    def _judge(self, state: State) -> Sequence[Rollout]:
+        """The rollouts of `state` on all of the selection split, which is a step if it is new."""
         from trace_bench.trainers.population import state_key
 
         search, number = self.search, len(self.known)
         if (key := state_key(state)) not in self.known:
             rollouts = tuple(search.evaluate(state, search.examples(search.selection), search.selection))
-            self.known[key] = {(search.selection, index): rollout for index, rollout in enumerate(rollouts)}
+            self.known[key] = rollouts
             self.steps.append(Step(number, f"s{number}", (), state, rollouts, search.selection))
         return self.known[key]
 

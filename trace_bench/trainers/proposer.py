@@ -22,6 +22,7 @@ from trace_bench.trainers.optimizers import OPTIMIZER_INFOS, resolve_optimizer
 from trace_bench.trainers.prompts import Ask, AskModel, Explored, Past, Prompt, Proposal, Seen, Told
 from trace_bench.worker.evaluate import mean_score
 from trace_bench.worker.graph import load
+from trace_bench.worker.memo import Memo
 from trace_bench.worker.minibatch_graph import MinibatchGraph, Traced
 from trace_bench.worker.problem import Problem, Value
 
@@ -47,6 +48,7 @@ class Proposer:
 
     Args:
         num_threads: proposals asked for at a time. More of them overlap, and change nothing else.
+        memo: what the search knows of its states; None for one of its own.
 
     Attributes:
         history: what was explored so far, in order; optimizers that learn from the whole search are shown of it.
@@ -55,13 +57,14 @@ class Proposer:
         TrainerError: `TrainContext.optimizer` or its arguments cannot be taken, or trace-opt is missing.
     """
 
-    def __init__(self, problem: Problem, context: TrainContext, num_threads: int = 1) -> None:
+    def __init__(self, problem: Problem, context: TrainContext, num_threads: int = 1, memo: Memo | None = None) -> None:
         name, self._kwargs = resolve_optimizer(context.optimizer, context.optimizer_kwargs)
         load()
         module, _, made_by = OPTIMIZER_INFOS[name].entry.partition(":")
         self._optimizer: Optimizer = getattr(importlib.import_module(module), made_by)(self._kwargs)
         self._problem = problem
         self._context = context
+        self._memo = Memo(context) if memo is None else memo
         self._num_threads = num_threads
         self._warned: set[tuple[str, str]] = set()
         self.history: list[Seen] = []
@@ -98,7 +101,7 @@ class Proposer:
         )
         outside = None
         if self._problem.agent is None:
-            outside = self._context.evaluate(state, list(indices), "train")
+            outside = self._memo.evaluate(state, list(indices), "train")
         with MinibatchGraph(self._problem, state, self._context.programs) as graph:
             traced = []
             if outside is not None:
@@ -106,8 +109,9 @@ class Proposer:
             else:
                 for index in indices:
                     self._context.check()
-                    self._context.count_evaluations(1)
+                    self._memo.count(state, index, "train")
                     traced.append(graph.run(self._problem.train[index]))
+                    self._memo.keep(state, index, "train", traced[-1].rollout)
             if self._judge is not None:
                 traced = [self._judged(self._judge, t, index, state) for t, index in zip(traced, indices, strict=True)]
             return Explored(tuple(t.rollout for t in traced), self._prompt(graph, traced, state, told))

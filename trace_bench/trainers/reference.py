@@ -30,7 +30,9 @@ and paid from the same budget. From then on each evaluated candidate is a line o
 parents, score, best so far, what had been spent (evaluations, model calls, tokens, cost, seconds), and whether the
 search goes on with it and why. Runs of a candidate on minibatches, for the prompt of its children, count among the
 evaluations; they are lines only where a trainer's section says so. The best so far is the best mean over *all*
-examples of the selection split; candidates that were tried on fewer are history. Budgets (`evaluations`, `calls`,
+examples of the selection split; candidates that were tried on fewer are history. A state that was evaluated on an
+example is not evaluated there again and costs nothing then, whatever a section says of costs
+([what is known](../design/budgets.md#evaluations)). Budgets (`evaluations`, `calls`,
 `tokens`, `usd`, `seconds`) end any search within one step.
 
 **Words.** Scores are in a task's natural units wherever you see them; inside they are turned so that higher is

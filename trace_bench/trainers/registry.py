@@ -132,6 +132,11 @@ def executes_candidates(name: str) -> bool:
     return bool(getattr(load_trainer(name), "executes_candidates", False))
 
 
+def remembered_by_itself(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a job knew its evaluations before all jobs did: adapters remembered them, but for DSPy's SIMBA."""
+    return bool(getattr(load_trainer(name), "layer", "")) and params.get("dspy_optimizer") != "simba"
+
+
 def distribution_of(point: EntryPoint) -> str:
     """The installed distribution that declares `point`, by its normalised name (PEP 503); empty if none does."""
     return re.sub(r"[-_.]+", "-", point.dist.name).lower() if point.dist is not None else ""

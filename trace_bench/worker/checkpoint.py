@@ -127,7 +127,7 @@ def _read(line: str) -> tuple[tuple[str, int], Known]:
                 raise ValueError("a score is no finite number")
         if not isinstance(rollout.example_id, str) or not isinstance(rollout.feedback, str):
             raise ValueError("a rollout has no example, or no feedback")
-        if not isinstance(rollout.failed, bool):
+        if not isinstance(rollout.failed, bool) or not isinstance(rollout.transient, bool):
             raise ValueError("a rollout has neither failed nor not")
     signs = {str(digest): list(found) for digest, found in dict(given["signs"]).items()}
     return (str(given["key"]), int(given["nth"])), Known(rollouts, signs, float(given["seconds"]))
@@ -138,6 +138,10 @@ class Watch:
 
     Args:
         port: of the gateway.
+
+    Attributes:
+        asked: an evaluation has asked a model.
+        drew: an evaluation has drawn from the global generators.
     """
 
     def __init__(self, port: int) -> None:
@@ -145,7 +149,7 @@ class Watch:
         self._own = threading.local()
         self._at_work = 1  # building the problem is watched as well
         self._lock = threading.Lock()
-        self.asked = False
+        self.asked = self.drew = False
         # Every client comes by here, whichever loop or thread it has. An audit hook would hear more, and cost each
         # frame that a graph library looks at 2 µs.
         socket.socket.connect = self._watched(socket.socket.connect)  # type: ignore[method-assign]
@@ -178,6 +182,7 @@ class Watch:
             if self.asked:
                 checkpoint.end(ASKED)
             if _generators() != before:
+                self.drew = True
                 checkpoint.end(DREW)
 
     def _watched(self, connect: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,6 +23,9 @@ from trace_bench.worker.problem import (
 from trace_bench.worker.sentences import visible
 from trace_bench.worker.training import Rollout, StopTraining
 
+TRANSIENT = frozenset({"timeout", "memory", "died"})
+"""Phases of a `CandidateError` that may not happen again on a machine that is less busy."""
+
 
 class PlainOps:
     """`problem.Ops` on plain data. One process per operator, for one example; close when done."""
@@ -88,7 +91,7 @@ def failed(problem: Problem, example: Example, error: CandidateError) -> Rollout
         if metrics:
             metrics[SCORE] = score
             score = problem.comparison.scalar(metrics, problem.metrics)
-    return Rollout(example.id, score, str(error), failed=True, metrics=metrics)
+    return Rollout(example.id, score, str(error), failed=True, metrics=metrics, transient=error.phase in TRANSIENT)
 
 
 def judged(problem: Problem, example: Example, response: Any) -> Rollout:

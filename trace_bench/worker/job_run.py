@@ -224,6 +224,7 @@ class JobRun:
             training.killed = True
         else:
             training.evaluations = phase.result["evaluations"]
+            training.saved = phase.result["evaluations_saved"]
             if training.stop_reason is None:
                 training.stop_reason = self._stops.reason_of_end(phase.result["stop_reason"])
         if training.built:
@@ -287,6 +288,7 @@ class JobRun:
             "stop_point": training.stop_point() if self._trains else None,
             "scores": score.get("scores", {}),
             "evaluations": training.evaluations,
+            "evaluations_saved": training.saved,
             "score_evaluations": int(score.get("evaluations", 0)),
             "train_seconds": training.seconds,
             "llm_calls": self._llm.calls,
@@ -358,6 +360,7 @@ class PhaseReports:
             as_of = line.pop("as_of", None)
             # Of a trainer that is killed this is all that is known.
             self.training.evaluations = reports.count(line["evaluations"])
+            self.training.saved = reports.saved(message.get("saved"))
             seconds = clock.seconds(time.monotonic())
             line["seconds"] = round(seconds if as_of is None else max(0.0, min(as_of, seconds)), 6)
             self.host.send("history", {"line": self.recorder.history(line)})

@@ -74,6 +74,11 @@ def count(given: object) -> int:
     return given
 
 
+def saved(given: object) -> int | None:
+    """A number of evaluations that were known; None where none are remembered. Raises ValueError if it is neither."""
+    return None if given is None else count(given)
+
+
 def event_kind(phase: str, kind: object) -> str:
     """The kind of a phase's event. Raises ValueError if it is not the phase's to send."""
     if not isinstance(kind, str) or not 1 <= len(kind) <= 100:
@@ -177,7 +182,11 @@ def result(phase: str, message: dict[str, Any], state_bytes: int) -> dict[str, A
     if phase == "train":
         if message["stop_reason"] not in STOP_REASONS:
             raise ValueError("its reason to stop is none")
-        return {"evaluations": evaluations, "stop_reason": message["stop_reason"]}
+        return {
+            "evaluations": evaluations,
+            "evaluations_saved": saved(message.get("evaluations_saved")),
+            "stop_reason": message["stop_reason"],
+        }
     if not isinstance(message["scores"], dict):
         raise ValueError("its scores are no object")
     return {"evaluations": evaluations, "scores": message["scores"], "signs": signs(message["signs"])}

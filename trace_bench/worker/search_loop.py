@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.errors import TrainerError
+from trace_bench.worker.memo import Memo
 from trace_bench.worker.problem import Problem
 from trace_bench.worker.training import Search, State, Step, StopTraining, TrainContext, Trainer, selection_of
 
@@ -29,23 +30,26 @@ def run_search(
         TrainerError: nothing to change or to learn from; or from the trainer. PhaseFailure, TaskError: passed on.
     """
     try:
-        start = _start(problem, context)
+        memo = Memo(context)
+        start = _start(problem, context, memo)
         proposer = None
         if trainer.uses_graph:
-            proposer = importlib.import_module(PROPOSER).Proposer(problem, context, params.get("num_threads", 1))
+            threads = params.get("num_threads", 1)
+            proposer = importlib.import_module(PROPOSER).Proposer(problem, context, threads, memo)
         search = Search(
             problem=problem,
             params=params,
             seed=context.seed,
             budget=context.budget,
             start=start,
-            evaluate=context.evaluate,
+            evaluate=memo.evaluate,
             proposer=proposer,
             chat=context.chat,
             embed=context.embed,
             log=context,
             programs=context.programs,
             extra_dir=context.extra_dir,
+            knows=memo.knows,
         )
         steps = trainer.search(search)
         while True:
@@ -58,7 +62,7 @@ def run_search(
         return dict(context.best_state), stop.reason
 
 
-def _start(problem: Problem, context: TrainContext) -> Step:
+def _start(problem: Problem, context: TrainContext, memo: Memo) -> Step:
     """Score the initial state on all examples of the selection split, and record it."""
     if not problem.trainable:
         raise TrainerError("a search needs a trainable parameter, and this problem has none.")
@@ -66,7 +70,7 @@ def _start(problem: Problem, context: TrainContext) -> Step:
         raise TrainerError("a search needs training examples, and this problem has none.")
     split = selection_of(problem)
     state = problem.initial_state()
-    rollouts = context.evaluate(state, range(len(getattr(problem, split))), split)
+    rollouts = memo.evaluate(state, range(len(getattr(problem, split))), split)
     start = Step(0, "seed", (), state, tuple(rollouts), split, reason="start")
     context.record(start)
     return start

@@ -23,7 +23,7 @@ class Training:
 
     Attributes:
         checks: how often the trainer has asked whether it must stop: the clock that a replay stops by.
-        evaluations: as the trainer reports them.
+        evaluations, saved: as the trainer reports them; `saved` were known, None where none are remembered.
         built: the problem is built, so the trainer may start.
         ended: the phase is over; killed: without a result.
         seconds, calls: wall time and LLM calls, once it has ended.
@@ -33,6 +33,7 @@ class Training:
     clock: TrainClock = field(default_factory=TrainClock)
     checks: int = 0
     evaluations: int = 0
+    saved: int | None = None
     built: bool = False
     ended: bool = False
     killed: bool = False

@@ -8,7 +8,7 @@ parameters) and inside the sandbox (to run it): at import it needs the standard 
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -76,7 +76,8 @@ class Slot:
 @dataclass(frozen=True)
 class Rollout:
     """One candidate on one example. `score` is what states are compared by (the task's own, or what the run's objective
-    makes of the metrics); a failed candidate has `failed` set. `metrics` are in natural units, the task's own score
+    makes of the metrics); a failed candidate has `failed` set, and `transient` where the failure may not happen again:
+    it took too long, needed too much memory, or its process died. `metrics` are in natural units, the task's own score
     among them as ``score``; empty for a task that declares none."""
 
     example_id: str
@@ -84,6 +85,7 @@ class Rollout:
     feedback: str
     failed: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
+    transient: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,10 +168,12 @@ class Search:
         params: every name of `Trainer.params`, aliases resolved, defaults filled in, types checked on the host.
         start: step 0: the initial state on all examples of `selection`. It is recorded already; each search, whatever
             its algorithm, begins with it and with its cost.
-        evaluate: see `Evaluate`.
+        evaluate: see `Evaluate`. What is known of a state is not evaluated or counted again
+            (`trace_bench.worker.memo`).
         proposer: turns feedback into proposals (`trace_bench.trainers.proposer.Proposer`); None for a trainer that uses
             no graph.
         chat, embed: a model, for what is no proposal; each call is named by a slot.
+        knows: ``knows(state, index, split)``: whether `evaluate` returns this rollout without an evaluation.
         programs: opens candidate programs, for graphs of a trainer's own.
         extra_dir: a folder for what a framework writes by itself; it is collected as ``artifacts/extra/``.
     """
@@ -186,6 +190,7 @@ class Search:
     log: Log
     programs: Programs
     extra_dir: Path
+    knows: Callable[[Mapping[str, Value], int, str], bool] = lambda state, index, split: False
 
     @property
     def selection(self) -> str:
@@ -234,12 +239,19 @@ class TrainContext(Protocol):
     def programs(self) -> Programs:
         """For graphs whose operators are trainable: opens candidate programs."""
 
+    @property
+    def deterministic(self) -> bool:
+        """A state gets the same score on an example each time, as far as is known: rollouts may be remembered."""
+
     def count_evaluations(self, number: int) -> None:
         """Count `number` evaluations that were made without `evaluate` (through a graph), before they are made.
 
         Raises:
             StopTraining: the budget has not so many left.
         """
+
+    def count_saved(self, number: int) -> None:
+        """Count `number` evaluations that were asked for and known. No budget counts them."""
 
     def check(self) -> None:
         """Raise `StopTraining` if a stop was asked for."""

@@ -99,7 +99,7 @@ class Run:
         self._search = search
         self._foreign = Foreign(search, bridge)
         optimizer = search.params["dspy_optimizer"]
-        self._judging = Judging(self._foreign, every_time=optimizer == "simba")
+        self._judging = Judging(self._foreign)
         self._optimizer = optimizer
         self._calls = 0
         problem = search.problem

@@ -104,8 +104,9 @@ class DSPyTrainer:
       copro compare states on the selection split; simba and gepa learn from training examples. Afterwards simba's
       winners, which it knows by training examples only, are judged on the selection split.
       dspy does not say what a program was made of, so parents are empty.
-    * **Cost**: a state is scored on an example once, as dspy's own cache would have it, but for simba, which needs
-      samples: its step takes `2 * num_candidates + 1` times `bsize` evaluations at most.
+    * **Cost**: a state is scored on an example once, as dspy's own cache would have it. A step of simba takes
+      `2 * num_candidates + 1` times `bsize` evaluations at most; it takes all of them only where scores are samples
+      (`deterministic = false` in `task.toml`).
     * **Scores** are scaled, since dspy counts from 0: where the task states its range, to 0 (worst) to 1 (best);
       elsewhere 0.5 is the start's mean and 1.5 is better by as much as that mean's size; below 0 all is 0.
     * **Answers** that dspy cannot read make it ask again in JSON mode; if it gives up on that, the search ends there, with

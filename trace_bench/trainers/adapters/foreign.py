@@ -39,9 +39,6 @@ class Foreign:
         self._parameters = {p.name: p for p in search.problem.trainable}
         self._names = {state_key(search.start.state): search.start.candidate}
         self.asked = False
-        self._known: dict[Any, dict[int, Rollout]] = {
-            (state_key(search.start.state), search.start.split): dict(enumerate(search.start.rollouts))
-        }
         self.start = self.texts(search.start.state)
         self.bounds = self._orientation.bounds(search.problem.score_range)
 
@@ -71,28 +68,17 @@ class Foreign:
         except Unusable as why:
             raise Unusable(f"{name}: {why}") from None
 
-    def evaluate(
-        self,
-        state: Mapping[str, Value],
-        split: str,
-        indices: Iterable[int] | None = None,
-        *,
-        again: bool = False,
-    ) -> list[Rollout]:
+    def evaluate(self, state: Mapping[str, Value], split: str, indices: Iterable[int] | None = None) -> list[Rollout]:
         """`state` on examples of `split` (all of them, if none are named), in that order.
 
-        What was evaluated before, the start on the selection split with it, costs nothing: frameworks repeat examples,
-        and come back to states. One that samples the same again and again on purpose gets it `again`, and pays.
+        Frameworks repeat examples, and come back to states: what the search knows costs nothing.
         """
         chosen = list(self.search.examples(split) if indices is None else indices)
-        if again:
-            return self._bridge.call(lambda: self.search.evaluate(state, chosen, split))
-        known = self._known.setdefault((state_key(state), split), {})
-        missing = [index for index in dict.fromkeys(chosen) if index not in known]
-        if missing:
-            rollouts = self._bridge.call(lambda: self.search.evaluate(state, missing, split))
-            known.update(zip(missing, rollouts, strict=True))
-        return [known[index] for index in chosen]
+        return self._bridge.call(lambda: self.search.evaluate(state, chosen, split))
+
+    def knows(self, state: Mapping[str, Value], split: str, index: int) -> bool:
+        """Whether the search knows `state` on this example."""
+        return self._bridge.call(lambda: self.search.knows(state, index, split))
 
     def score(self, rollout: Rollout) -> float:
         """Its score; higher is better."""

@@ -18,24 +18,20 @@ MOST = 100.0
 class Judging:
     """Scores states example by example, and tells of a step whenever another state, split or call comes.
 
-    Args:
-        every_time: score a state on an example each time that it is asked for, not only the first time.
-
     Attributes:
         step: the number of the step that is next to be told of.
     """
 
-    def __init__(self, foreign: Foreign, *, every_time: bool = False) -> None:
+    def __init__(self, foreign: Foreign) -> None:
         self._foreign = foreign
-        self._every_time = every_time
-        self._known: dict[tuple[Any, str, int], Rollout] = {}
+        self._scored: dict[tuple[Any, str], dict[int, Rollout]] = {}
+        """What a step over a whole split is made of, where its examples were scored at different times."""
         self._rejected: set[str] = set()
         self._group: tuple[State, str] | None = None
         self._rollouts: dict[int, Rollout] = {}
         self.step = 1
         start = foreign.search.start
-        for index, rollout in enumerate(start.rollouts):
-            self._known[state_key(start.state), start.split, index] = rollout
+        self._scored[state_key(start.state), start.split] = dict(enumerate(start.rollouts))
         self._middle = foreign.mean(start.rollouts)
 
     def read(self, texts: Mapping[str, str]) -> State | None:
@@ -55,14 +51,14 @@ class Judging:
         if state is None:
             failure = self._foreign.search.problem.failure_score
             return Rollout(example.id, failure, "The instruction is no value of its parameter.", failed=True)
-        key = (state_key(state), split, index)
-        if not self._every_time and key in self._known:
-            return self._known[key]
-        another = self._group is not None and (state_key(self._group[0]), self._group[1]) != key[:2]
+        key = (state_key(state), split)
+        if self._foreign.knows(state, split, index):
+            return self._foreign.evaluate(state, split, [index])[0]
+        another = self._group is not None and (state_key(self._group[0]), self._group[1]) != key
         if another or index in self._rollouts:
             self.flush()
-        (rollout,) = self._foreign.evaluate(state, split, [index], again=self._every_time)
-        self._known[key] = rollout
+        (rollout,) = self._foreign.evaluate(state, split, [index])
+        self._scored.setdefault(key, {})[index] = rollout
         self._group = (state, split)
         self._rollouts[index] = rollout
         return rollout
@@ -72,22 +68,20 @@ class Judging:
         if state is None:
             return
         texts = self._foreign.texts(state)
-        every_time, self._every_time = self._every_time, False
+        known = self._scored.setdefault((state_key(state), split), {})
         for index in self._foreign.search.examples(split):
-            self.one(texts, split, index)
+            if index not in known:
+                self.one(texts, split, index)
         self.flush()
-        self._every_time = every_time
 
     def flush(self) -> None:
         """Tell of what was scored since the last step. Where the whole split is known by now, the step has it."""
         if self._group is None:
             return
         state, split = self._group
-        found = {
-            index: self._known.get((state_key(state), split, index)) for index in self._foreign.search.examples(split)
-        }
-        if all(found.values()) and not self._every_time:
-            self._rollouts = {index: rollout for index, rollout in found.items() if rollout is not None}
+        examples = self._foreign.search.examples(split)
+        if all(index in self._rollouts or self._foreign.knows(state, split, index) for index in examples):
+            self._rollouts = self._scored[state_key(state), split]
         rollouts = [rollout for _, rollout in sorted(self._rollouts.items())]
         step, self._group, self._rollouts = self.step, None, {}
         self.step += 1

@@ -68,7 +68,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
     context.tell_resumed()
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
-    return {"stop_reason": stop_reason, "evaluations": context.evaluations}
+    return {"stop_reason": stop_reason, "evaluations": context.evaluations, "evaluations_saved": context.saved}
 
 
 def add_plugins() -> None:
@@ -121,6 +121,8 @@ class WorkerTrainContext:
         self.budget = Budget(**job["budget"])
         self.programs = programs
         self.evaluations = 0
+        self.saved: int | None = 0 if job.get("memo") else None
+        """Evaluations that were asked for and known; None where none are remembered."""
         self.best_state: State = problem.initial_state()
         """What a search that is stopped ends with."""
         self.extra_dir = Path(start["extra_dir"])
@@ -205,6 +207,16 @@ class WorkerTrainContext:
             self._link.send("resumed")
             self.event("search.resumed", evaluations=self._checkpoint.found, llm_calls=self._model.calls)
 
+    @property
+    def deterministic(self) -> bool:
+        """See `training.TrainContext.deterministic`. Once an evaluation has asked a model, or has drawn from the
+        process's own generators, the next one may come out otherwise."""
+        return self.saved is not None and not (self._watch.asked or self._watch.drew)
+
+    def count_saved(self, number: int) -> None:
+        """See `training.TrainContext.count_saved`."""
+        self.saved = (self.saved or 0) + number
+
     def count_evaluations(self, number: int) -> None:
         """See `training.TrainContext.count_evaluations`."""
         allowed = self.budget.evaluations
@@ -234,6 +246,7 @@ class WorkerTrainContext:
             self._compare(Best(score, dict(step.state), claim), metrics)
         self._link.send(
             "history",
+            saved=self.saved,
             line={
                 "step": step.step,
                 "candidate": step.candidate,
