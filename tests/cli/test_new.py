@@ -176,6 +176,7 @@ class Context:
     """What the worker gives to the loop, for one number that should be close to 3."""
 
     seed, budget, embed, programs, extra_dir = 3, Budget(), None, None, None
+    deterministic = True
 
     def __init__(self, chat: Callable[..., object]) -> None:
         self.chat = chat
@@ -184,6 +185,10 @@ class Context:
 
     def evaluate(self, state: dict[str, float], indices: Sequence[int], split: str) -> list[Rollout]:
         return [Rollout(str(i), -abs(state["x"] - 3), f"feedback of {split}") for i in indices]
+
+    def check(self) -> None: ...
+
+    def count_saved(self, number: int) -> None: ...
 
     def record(self, step: Step) -> None:
         self.steps.append(step)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.execution.bench import Bench, attempts, entries, fingerprints_of_files, read, table
+from tests.execution.bench import SEARCH, Bench, attempts, entries, fingerprints_of_files, read, table
 from tests.execution.supervisor import Script
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
@@ -93,6 +93,31 @@ def test_a_replay_gives_the_rows_of_its_recording(bench: Bench) -> None:
     assert report["recorded_run"] == first.run_id
     assert fingerprints_of_files(first.layout.root) == before
     assert "meta/replay.json" in {entry["path"] for entry in read(again.layout.files_index)["files"]}
+
+
+GEPA_PACKAGE = {"id": "GEPATrainer", "params_variants": [{"num_iters": 1}]}
+SIMBA = {"id": "DSPyTrainer", "params_variants": [{"dspy_optimizer": "simba"}]}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "trainer", "repeated"),
+    [
+        (True, SEARCH, True), (False, SEARCH, False), (None, SEARCH, False),
+        # Adapters remembered by themselves before all trainers did.
+        (None, GEPA_PACKAGE, True), (None, SIMBA, False),
+    ],
+)  # fmt: skip
+def test_known_evaluations_are_made_again_only_where_they_were(
+    bench: Bench, recorded: bool | None, trainer: dict[str, Any], repeated: bool
+) -> None:
+    first = bench.run(tasks=["internal:numeric_param"], trainers=[trainer])
+    for job in first.layout.jobs.iterdir():
+        path = RunLayout(first.layout.root).job(job.name).meta
+        meta = json.loads(path.read_text())
+        assert meta.pop("memo") is True
+        path.write_text(json.dumps(meta if recorded is None else {**meta, "memo": recorded}))
+    again = replay(bench, first.layout, tasks=["internal:numeric_param"], trainers=[trainer])
+    assert {read(again.layout.job(row.job_id).meta)["memo"] for row in again.rows} == {repeated}
 
 
 def test_tokens_and_cost_of_a_paid_run_are_those_of_its_replay(bench: Bench, paid: None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -297,3 +298,11 @@ def test_a_task_folder_has_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch
         file.truncate(task_files.MAX_TASK_BYTES)
     with pytest.raises(ConfigError, match="holds 64 MiB; a task folder may hold 64 MiB"):
         pack_task(folder)
+
+
+@pytest.mark.parametrize(
+    ("said", "repeats"),
+    [("", True), ("deterministic = true", True), ("deterministic = false", False), ("timing_sensitive = true", False)],
+)
+def test_a_task_says_whether_a_score_stands_for_the_next_one(said: str, repeats: bool) -> None:
+    assert TaskSpec.model_validate(tomllib.loads(f"{said}\n{GOOD}")).repeats is repeats
