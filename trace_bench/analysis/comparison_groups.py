@@ -77,9 +77,7 @@ class ComparisonGroup:
 
 
 def read_source(layout: RunLayout) -> Source:
-    """Raises:
-    HarnessError: a file of the run is damaged.
-    """
+    """Read the jobs of a run. Raises HarnessError if a file of the run is damaged."""
     manifest, rows = manifest_and_rows(layout)
     jobs = jobs_frame(rows)
     if manifest is not None:

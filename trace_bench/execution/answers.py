@@ -1,4 +1,4 @@
-"""LLM calls of one session, answered on threads beside it: a slow provider stops neither heartbeat nor events.
+"""Answer the LLM calls of one session on threads: a slow provider stops neither heartbeat nor events.
 
 A provider that only computes is quick: its calls are answered on the reading thread. All others go to threads, which
 are made as calls come and end with the session. A call that is under way when the session ends is not cut off: its
@@ -86,7 +86,7 @@ class Answers:
             self._changed.notify()
 
     def check(self, *, quiet: bool) -> None:
-        """Raise what ended a thread.
+        """Raise the error that ended a thread.
 
         An error of the sandbox is raised only if the stream is `quiet`: data that can still be read says more about its
         end.
@@ -96,7 +96,7 @@ class Answers:
             raise error
 
     def refuse_new_calls(self) -> None:
-        """The session is over: nothing is sent any more, and calls that wait are not begun. Does not block."""
+        """Send no further answer, and begin no call that waits: the session is over. Does not block."""
         with self._changed:
             self._left = True
             self._waiting.clear()

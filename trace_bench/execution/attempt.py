@@ -280,7 +280,7 @@ class _Attempt:
                 scope.give_up()
 
     def _settle_replay(self, recording: Recording, scope: Scope) -> None:
-        """A request that is not recorded fails the job; recorded calls that were not repeated count as spent."""
+        """Fail a job that sent an unrecorded request, and count recorded calls that were not repeated as spent."""
         outcome, job_id = self.outcome, self.prepared.spec.job_id
         unknown = scope.not_recorded()
         if unknown is not None:

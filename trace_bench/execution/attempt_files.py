@@ -29,7 +29,7 @@ def _published(job: JobLayout) -> dict[str, Path]:
 
 @dataclass
 class Kept:
-    """The changes of `keep_attempt`."""
+    """The changes that `keep_attempt` made."""
 
     moved: list[tuple[Path, Path]] = field(default_factory=list)
     made: dict[Path, bytes] = field(default_factory=dict)

@@ -46,10 +46,7 @@ class _Request:
 
 
 def _read(layout: RunLayout) -> _Request:
-    """
-    Raises:
-        OSError: there is a request, and it cannot be read.
-    """
+    """Read the request. Raises OSError if there is one that cannot be read."""
     try:
         said = json.loads(layout.cancel.read_bytes())
         jobs = {str(job_id): _hastier(None, how == "kill") for job_id, how in dict(said["jobs"]).items()}

@@ -71,7 +71,7 @@ class Connection:
         self._hello()
 
     def end(self) -> None:
-        """Send nothing any more: `send` does nothing from now on."""
+        """Send nothing from now on: `send` does nothing."""
         with self._lock:
             self._closed = True
 
@@ -112,7 +112,7 @@ class Connection:
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def read(self, timeout: float) -> bytes | None:
-        """What has come, empty after a reconnection; None if nothing came in time.
+        """Read what has arrived: empty after a reconnection, None if nothing came in time.
 
         Raises:
             SandboxGone: the sandbox has ended. EngineGone: the engine does not answer.

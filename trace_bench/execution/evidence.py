@@ -1,4 +1,4 @@
-"""What the host can observe of the end of a sandbox: the evidence for `trace_bench.execution.attribution`."""
+"""Observe the end of a sandbox from the host: the evidence for `trace_bench.execution.attribution`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _VERSION = 0
 
 
 def start_summaries(parameters: Mapping[str, Any], metrics: Iterable[str]) -> list[Any]:
-    """What stands before the scalars of a session. What is no number, truth value or text is JSON text.
+    """The summaries before the scalars of a session. A value that is no number, truth value or text becomes JSON text.
 
     Args:
         metrics: tags of the scalars that sessions are compared by.
@@ -46,7 +46,7 @@ def start_summaries(parameters: Mapping[str, Any], metrics: Iterable[str]) -> li
 
 
 def end_summary(*, failed: bool) -> Any:
-    """What stands behind the scalars of a session."""
+    """The summary behind the scalars of a session."""
     from tensorboardX.proto.api_pb2 import Status
     from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData, SessionEndInfo
 

@@ -1,4 +1,4 @@
-"""What a running job reports: as events, and in files that people may read while the job runs."""
+"""Pass on the reports of a running job: as events, and in files that can be read while the job runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports the events of a run: in its journal ``events.jsonl``, and to what displays the run."""
+"""Report the events of a run: in its journal ``events.jsonl``, and to its display."""
 
 from __future__ import annotations
 
@@ -144,12 +144,12 @@ class RunReporter:
         return job.job_id in self._spoken
 
     def job_retried(self, job: PlannedJob, row: Results, attempt: int) -> None:
-        """`row` is the result of the last attempt; `attempt` is the number of the next."""
+        """Report a further attempt, of number `attempt`; `row` is the result of the last one."""
         self._spoken.discard(job.job_id)
         self.notify(JobRetried(job, row, attempt))
 
     def model_call_waits(self, job_id: str, seconds: float, why: str) -> None:
-        """A model call of a job is delayed. Delays of less than `LONG_DELAY` are not reported."""
+        """Report that a model call of a job is delayed, by `LONG_DELAY` or more."""
         if seconds >= LONG_DELAY and (job := self._jobs.get(job_id)) is not None:
             _LOG.info(entry("model_call.delayed", job_id=job_id, pause=round(seconds, 3), why=why))
             self.notify(ModelCallDelayed(job, seconds, known.text(why)))

@@ -28,7 +28,7 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """Every job ran to its end and is ok; in a replay: every job came out as recorded, whatever that is."""
+        """Whether every job is ok; in a replay, whether every job has the recorded result."""
         if self.replay is not None:
             return not self.replay.differing and not self.replay.skipped
         whole = all(row.status == "ok" and row.stop_reason != "interrupted" for row in self.rows)

@@ -1,4 +1,4 @@
-"""Which events stand in the journal of a run, ``events.jsonl``, and as what lines.
+"""Make the lines of the journal of a run, ``events.jsonl``, from its events.
 
 Another controller, ``attach`` and ``show`` learn from them how far the run is. ``docs/reference/files.md`` describes
 the lines.

@@ -141,7 +141,7 @@ class ServiceHost:
     def serving(
         self, prepared: PreparedJob, job: JobLayout, scope: Scope, attempt: int
     ) -> Iterator[ServiceDesk | Scope]:
-        """What answers the requests of one attempt at `job`: its `scope`, with services in front of it if it has any.
+        """The handler of requests of one attempt at `job`: its `scope`, with services in front of it if it has any.
 
         Raises:
             HarnessError: the record of services is damaged.
@@ -405,10 +405,7 @@ class ServiceDesk:
 
 
 def _read(path: Path) -> list[ServiceRecord]:
-    """
-    Raises:
-        HarnessError: a line is damaged.
-    """
+    """Read a record of services. Raises HarnessError if a line is damaged."""
     found = []
     for number, line in enumerate(read_journal(path).lines, start=1):
         try:

@@ -41,10 +41,7 @@ _LARGEST = 3.4028234e38
 
 
 def check_tensorboard(config: RunConfig) -> None:
-    """
-    Raises:
-        EnvironmentUnavailable: a trainer entry wants TensorBoard's files, and what writes them is not installed.
-    """
+    """Raise EnvironmentUnavailable if a trainer entry needs TensorBoard's files, and their writer is not installed."""
     for index, entry in enumerate(config.trainers):
         if entry.logger == TENSORBOARD and importlib.util.find_spec("tensorboardX") is None:
             where = config.source.where(("trainers", index, "logger"))
@@ -55,10 +52,10 @@ def check_tensorboard(config: RunConfig) -> None:
 
 
 def write_events(job: JobLayout, entry: Described | None = None, row: Results | None = None) -> None:
-    """Make ``tb/`` of the history that was collected; what is there of an earlier attempt goes.
+    """Make ``tb/`` of the history that was collected; that of an earlier attempt is replaced.
 
     Args:
-        entry, row: what the job is and what it came to, for the table of hyperparameters; without them there is none.
+        entry, row: what the job is and its result, for the table of hyperparameters; without them there is none.
 
     Raises:
         OSError: the disk does not take it.

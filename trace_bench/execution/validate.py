@@ -32,7 +32,7 @@ _STUB = ModelRef(id="stub")
 
 @dataclass(frozen=True)
 class ProblemCheck:
-    """One task with one set of arguments: what its problem is like, or why there is none.
+    """One task with one set of arguments: the report of its problem, or the failure to build it.
 
     Attributes:
         report: None if the problem did not build.
@@ -120,7 +120,7 @@ def first_of_each_problem(jobs: Iterable[PlannedJob]) -> list[PlannedJob]:
 
 
 def ending_early(prepared: PreparedJob, run: str, until: Literal["build", "programs"]) -> PreparedJob:
-    """`prepared`, as a job of `run` that ends when its problem is built, and has no model to ask."""
+    """`prepared` as a job of `run` that ends when its problem is built, with the stub model."""
     spec = prepared.spec.model_copy(update={"run_id": run, "until": until, "model": _STUB})
     meta = prepared.meta.model_copy(update={"run_id": run, "model": _STUB})
     return replace(prepared, spec=spec, meta=meta)
@@ -157,7 +157,7 @@ class _BuildListener(NoListener):
 
 
 def workers_for(plan: RunPlan, chosen: Sequence[PlannedJob]) -> int:
-    """How many sandboxes of `chosen` that take all of their cores may be there at a time."""
+    """The number of sandboxes of `chosen` that may exist at a time, if each uses all of its cores."""
     host = plan.backend.describe()
     cores, memory = host.get("cpus"), host.get("memory_bytes")
     fit = (

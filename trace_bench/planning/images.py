@@ -24,10 +24,7 @@ class ImageSource(Protocol):
     """Returns the image of a family, and builds it if necessary."""
 
     def __call__(self, family: str) -> ImageRecord:
-        """
-        Raises:
-            EnvironmentUnavailable: there is none and none can be made, or it has drifted.
-        """
+        """The image. Raises EnvironmentUnavailable if there is none and none can be made, or it has drifted."""
 
 
 class ImagesOf(Protocol):

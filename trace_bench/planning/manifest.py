@@ -1,4 +1,4 @@
-"""Writes ``manifest.json``, one line a job, without ever holding all of it: it may have a hundred thousand entries."""
+"""Write ``manifest.json``, one line a job, without holding all of it: it may have a hundred thousand entries."""
 
 from __future__ import annotations
 
@@ -98,5 +98,5 @@ class ManifestLines:
 
 
 def read_entry(line: str) -> ManifestEntry:
-    """A line of `ManifestLines`, as the model."""
+    """The entry in a line of `ManifestLines`."""
     return ManifestEntry.model_validate_json(line)

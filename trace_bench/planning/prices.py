@@ -20,10 +20,7 @@ def has_litellm() -> bool:
 
 
 def check_litellm(config: RunConfig) -> None:
-    """
-    Raises:
-        EnvironmentUnavailable: `config` is of mode real, and litellm is not installed.
-    """
+    """Raise EnvironmentUnavailable if `config` is of mode real, and litellm is not installed."""
     if config.mode == "real" and not has_litellm():
         raise EnvironmentUnavailable(NO_LITELLM)
 

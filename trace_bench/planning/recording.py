@@ -65,14 +65,14 @@ class Recording:
 
     @property
     def mode(self) -> Mode:
-        """What answered: the stub or a real model, also where the recorded run was itself a replay of that."""
+        """The mode of the calls: stub or real, also where the recorded run was itself a replay."""
         if any(model.provider != "stub" for model in self.lock.models):
             return "real"
         return "stub"
 
     @cached_property
     def salt(self) -> str | None:
-        """What the held-out data was drawn with."""
+        """The salt of the held-out data."""
         return salt_of(self.layout)
 
     def config(self, overrides: Mapping[str, Any]) -> RunConfig:
@@ -379,7 +379,7 @@ def _recorded_traits(entry: ManifestEntry) -> dict[str, Any]:
 
 
 def _difference(name: str, mine: Any, theirs: Any) -> str:
-    """How one trait differs; of two mappings, their entries that do."""
+    """The difference in one trait; of two mappings, their entries that differ."""
     if not isinstance(mine, dict) or not isinstance(theirs, dict):
         return f"its {name} is {_short(mine)}, and was {_short(theirs)}"
     keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key) or (key in mine) != (key in theirs)]

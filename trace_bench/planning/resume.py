@@ -1,4 +1,4 @@
-"""What an earlier start of a run left, and what the next one does about each job."""
+"""Find what an earlier start of a run left, and decide what the next one does about each job."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class EarlierRun:
 
 
 def earlier_run(layout: RunLayout, backend: Backend, mode: Mode) -> EarlierRun | None:
-    """What an earlier start of the run at `layout` left; None if it was never started."""
+    """Read what an earlier start of the run at `layout` left; None if it was never started."""
     if not layout.manifest.is_file():
         return None
     sandboxes: dict[str, list[Sandbox]] = {}

@@ -1,4 +1,4 @@
-"""The LLM calls of a job, as its cassette has them, and what was said in them."""
+"""Read the LLM calls of a job from its cassette, and the texts in them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def read_calls(cassette: Path) -> Iterator[LlmCall]:
 
 @dataclass(frozen=True)
 class Part:
-    """Something that was said in a call: by whom (``system``, ``user``, ``assistant``, ``error`` …), and what."""
+    """One text of a call, and its role (``system``, ``user``, ``assistant``, ``error`` …)."""
 
     who: str
     text: str
 
 
 def asked(body: Mapping[str, Any]) -> list[Part]:
-    """What a request of any of the gateway's paths says, in its order. All of it is untrusted text."""
+    """The texts of a request to any path of the gateway, in order. All are untrusted."""
     parts = []
     if isinstance(body.get("instructions"), str):
         parts.append(Part("system", body["instructions"]))
@@ -58,7 +58,7 @@ def asked(body: Mapping[str, Any]) -> list[Part]:
 
 
 def answered(response: JsonValue) -> list[Part]:
-    """What an answer says. All of it is untrusted text."""
+    """The texts of an answer. All are untrusted."""
     if not isinstance(response, dict):
         return [Part("answer", _text(response))]
     if "error" in response:

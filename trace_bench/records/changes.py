@@ -1,4 +1,4 @@
-"""How two states differ, for people."""
+"""Show how two states differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_bench.artifacts.contract import Value
 def change(
     before: Mapping[str, Value], after: Mapping[str, Value], names: tuple[str, str] = ("initial", "best")
 ) -> dict[str, list[str]]:
-    """What differs, by parameter: a unified diff of text, ``a → b`` of numbers.
+    """The differences by parameter: a unified diff of text, ``a → b`` of numbers.
 
     Args:
         names: of the two states, in the heads of diffs.

@@ -1,4 +1,4 @@
-"""Ranks the configurations of each task.
+"""Rank the configurations of each task.
 
 One row per task and configuration (trainer, variant, optimizer, model, guide), over its seeds. Rows are ranked within a
 task by the *mean* of `score_best` over seeds, not by the luckiest seed, in the task's direction. Equal means share a
@@ -223,7 +223,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _deviation(values: Sequence[float]) -> float | None:
-    """None for one value, and where it is beyond a double."""
+    """The sample standard deviation; None for one value, and where it is beyond a double."""
     try:
         return statistics.stdev(values) if len(values) > 1 else None
     except OverflowError:

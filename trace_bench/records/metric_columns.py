@@ -1,4 +1,4 @@
-"""A column of its own for each metric of each state: what tables of rows have beside the fields of `Results`."""
+"""The columns of metrics, one for each metric of each state, that tables have beside the fields of `Results`."""
 
 from __future__ import annotations
 

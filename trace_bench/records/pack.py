@@ -110,7 +110,7 @@ def _packed(raw: Any, *, gzipped: bool) -> Iterator[tarfile.TarFile]:
 
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> tuple[str, int]:
-    """Its SHA-256 and size."""
+    """Add a file to the archive; returns its SHA-256 and size."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         hashing = Hashing(file)

@@ -1,4 +1,4 @@
-"""One row per job: what `results.json` and `results.csv` say about it."""
+"""Make the row of a job: ``results.json``, and a line of ``results.csv``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the tables of a run. Each follows from ``jobs/*/results.json`` and the manifest alone and can be made again at
+"""Write the tables of a run. Each follows from ``jobs/*/results.json`` and the manifest alone and can be made again at
 any time. A job that ran twice has one folder and therefore one row."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LiveTables:
         self._lines: dict[str, str] = {}
 
     def put(self, row: Results) -> None:
-        """A job has come to its end, or to another one than before."""
+        """Set the row of a job, or replace it."""
         self._rows[row.job_id] = row
         self._lines.pop(row.job_id, None)
 
@@ -169,7 +169,7 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
 
 
 def write_leaderboard(path: Path, ranked: Iterable[LeaderboardRow]) -> None:
-    """``leaderboard.csv``; it has its header even if no job qualifies."""
+    """Write ``leaderboard.csv``; it has its header even if no job qualifies."""
     rows, columns = list(ranked), LeaderboardRow.columns()
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
     cells = ([getattr(row, c) for c in columns] + [row.metrics.get(name) for name in metrics] for row in rows)

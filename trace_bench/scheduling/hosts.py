@@ -68,7 +68,7 @@ class HostState:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it has not reported for longer than `PATIENCE`."""
+        """Whether the host has not reported for longer than `PATIENCE`."""
         return self.silent_since is not None and time.monotonic() - self.silent_since > PATIENCE
 
     @property

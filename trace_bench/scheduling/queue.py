@@ -1,4 +1,4 @@
-"""The jobs that wait for their turn."""
+"""The queue of jobs that wait for a host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = tuple[object, ...]
 
 
 class JobQueue:
-    """Jobs in the order of their turns. Finding the next one costs by kinds of jobs, not by jobs."""
+    """Jobs in the order of their starts. The time to find the next one grows with kinds of jobs, not with jobs."""
 
     def __init__(self, jobs: Iterable[PlannedJob] = ()) -> None:
         self._by_kind: dict[Kind, deque[tuple[int, PlannedJob]]] = {}
@@ -54,7 +54,7 @@ class JobQueue:
             del self._by_kind[kind]
 
     def put_first(self, job: PlannedJob) -> None:
-        """Put a job that had its turn before all others."""
+        """Put a job before all others. It had an allocation before, and needs another one."""
         self._first_rank -= 1
         kind = self.kind(job)
         jobs = self._by_kind.setdefault(kind, deque())

@@ -123,7 +123,7 @@ class CandidatePrograms:
         return CandidateProgram(self, source, entry, limits or Limits(), support, files)
 
     def learn(self, digest: str, signs: Signs) -> None:
-        """Keep what the first process of a source said of it."""
+        """Keep the signs that the first process of a source reported."""
         with self._lock:
             known = digest in self.signs
             self.signs[digest] = signs
@@ -291,7 +291,7 @@ def file_of(data: bytes) -> int:
 
 
 def _signs(op: int, reply: Any) -> Signs:
-    """What a process that has run nothing yet says of its source. Raises CodecError if it is something else."""
+    """The signs in the first message of a process, before it runs anything. Raises CodecError if they are invalid."""
     if op != channel.SIGNS or not isinstance(reply, list) or len(reply) > LIMIT:
         raise CodecError("the program's process did not begin as it should")
     for sign in reply:
@@ -314,7 +314,7 @@ def _reported(reply: Any) -> CandidateError:
 
 
 def _death(ended: dict[str, Any], limits: Limits, oom_kills: int | None) -> CandidateError:
-    """How a candidate died that said nothing.
+    """The error of a candidate that died without an answer.
 
     Args:
         oom_kills: processes of the sandbox that the kernel killed for want of memory meanwhile; None if unknown.

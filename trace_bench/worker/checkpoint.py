@@ -1,8 +1,8 @@
-"""What a search has learnt from evaluations, so that another attempt at the job need not learn it again.
+"""Keep the results of a search's evaluations, so that another attempt at the job need not repeat them.
 
 A search is a function of its seed, of the model's answers, which the host keeps, and of evaluations. So its checkpoint
-is no picture of a trainer's memory but the list of what its evaluations came to: given that, a trainer comes by itself
-to where it was, whatever algorithm it is.
+is no picture of a trainer's memory but the list of the results of its evaluations. With these, every algorithm
+reaches the same point again by itself.
 
 An evaluation is known by what was evaluated on which examples, and by how often that was asked before. What one may
 not know by that alone is never kept, nor anything after it: an evaluation that asked a model (a replay must find the
@@ -35,7 +35,7 @@ LARGE = f"an evaluation has more than {CHECKPOINT_LINE_BYTES} bytes"
 
 @dataclass(frozen=True)
 class Known:
-    """What one evaluation came to, and the seconds of training that had passed by then."""
+    """The result of one evaluation, and the seconds of training that had passed by then."""
 
     rollouts: list[Rollout]
     signs: dict[str, list[dict[str, Any]]]
@@ -77,7 +77,7 @@ class Checkpoint:
     def ask(
         self, state_key: str, split: str, indices: Sequence[int], ids: Sequence[str]
     ) -> tuple[str, int, Known | None]:
-        """Name one evaluation, and say what is known of it.
+        """Make the key of one evaluation, and look up its result.
 
         Args:
             ids: of the examples; what is known of others is not taken.
@@ -96,7 +96,7 @@ class Checkpoint:
             return key, nth, known
 
     def keep(self, key: str, nth: int, rollouts: Sequence[Rollout], signs: Mapping[str, Any]) -> None:
-        """Keep what an evaluation came to, unless `end` was called."""
+        """Keep the result of an evaluation, unless `end` was called."""
         if self._ended:
             return
         line = json.dumps(
@@ -134,7 +134,7 @@ def _read(line: str) -> tuple[tuple[str, int], Known]:
 
 
 class Watch:
-    """Notices what evaluations do besides evaluating: see `trace_bench.worker.checkpoint`.
+    """Detects side effects of evaluations, model calls and random draws: see `trace_bench.worker.checkpoint`.
 
     Args:
         port: of the gateway.
@@ -156,12 +156,12 @@ class Watch:
         socket.socket.connect_ex = self._watched(socket.socket.connect_ex)  # type: ignore[method-assign]
 
     def built(self) -> None:
-        """The problem is built; from here on only evaluations are watched."""
+        """End the watch on the build of the problem. From here on only evaluations are watched."""
         self._at_work -= 1
 
     @contextmanager
     def own_call(self) -> Iterator[None]:
-        """What the search itself asks a model here is no evaluation's doing."""
+        """Do not attribute model calls in the block to an evaluation: the search itself makes them."""
         self._own.calls = True
         try:
             yield
@@ -170,7 +170,7 @@ class Watch:
 
     @contextmanager
     def evaluation(self, checkpoint: Checkpoint) -> Iterator[None]:
-        """Watch one evaluation, and end `checkpoint` if it did what none may do that is kept."""
+        """Watch one evaluation, and end `checkpoint` if it called a model or drew random numbers."""
         before = _generators()
         with self._lock:
             self._at_work += 1

@@ -14,7 +14,7 @@ _LINES = 64
 
 
 class CheckpointRelay:
-    """What earlier attempts have learnt goes to the train phase, and what this one learns to the host.
+    """Passes the results of earlier attempts to the train phase, and new ones to the host.
 
     Args:
         clock: of training; what was known before sets it.
@@ -35,14 +35,14 @@ class CheckpointRelay:
         self._left = reports.CHECKPOINT_BYTES
 
     def split(self, header: dict[str, Any], blob: bytes) -> bytes:
-        """Take what is known from the end of the blob of a ``job`` message; returns the rest, the task."""
+        """Take the earlier results from the end of the blob of a ``job`` message; returns the rest, the task."""
         size = int(header.get("checkpoint_bytes", 0))
         self._known = blob[len(blob) - size :]
         self._clock.before = float(header.get("seconds_before", 0.0)) if size else 0.0
         return blob[: len(blob) - size]
 
     def hand_over(self, train: PhaseProcess) -> None:
-        """To the trainer alone: what it learnt before is no candidate's or scorer's business."""
+        """Send the earlier results to the train phase. Candidates and the scorer must not get them."""
         lines, self._known = self._known.splitlines(keepends=True), b""
         for start in range(0, len(lines), _LINES):
             text = b"".join(lines[start : start + _LINES]).decode("utf-8", "replace")

@@ -23,20 +23,20 @@ class TrainClock:
     the clock stands: what it repeats has its time already.
 
     Attributes:
-        before: seconds of earlier attempts, as far as what they learnt is known.
-        live_at: when the search went on from there (monotonic); None while it comes to it.
+        before: seconds of earlier attempts, up to their last result that is kept.
+        live_at: when the search passed that point (monotonic); None before.
     """
 
     before: float = 0.0
     live_at: float | None = None
 
     def seconds(self, now: float) -> float:
-        """Since training started."""
+        """Seconds of training at the time `now`."""
         return self.before if self.live_at is None else self.before + now - self.live_at
 
 
 def late_training(job: dict[str, Any], seconds: float, clock: TrainClock, now: float) -> Late | None:
-    """What ends training after `seconds` of this attempt; None if nothing does. A replay asks no clock.
+    """The limit that ends training after `seconds` of this attempt; None if none is reached. A replay asks no clock.
 
     The budget is of all attempts, and `clock` theirs. It ends no search that is on its way to where it was: what is
     known by then has been paid for.
@@ -60,7 +60,7 @@ def timed_out(job: dict[str, Any]) -> Failure:
 
 
 def recorded_kill(job: dict[str, Any], checks: int, calls: int) -> Late | None:
-    """In a replay of training that was killed: what ends it, once it has come to that place again.
+    """The end of a replay of training that was killed, once it has reached that place again; None before.
 
     Args:
         checks: how often the trainer has looked whether it is to stop.

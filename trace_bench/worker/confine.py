@@ -1,4 +1,4 @@
-"""A freshly forked process, and what it takes upon itself before it runs anything: descriptors, limits, its uid."""
+"""Confine a freshly forked process before it runs anything: its descriptors, limits and uid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a state over examples without a graph: what the scorer does, and a trainer that needs no graph."""
+"""Evaluate a state on examples without a graph, for the scorer and for trainers that need no graph."""
 
 from __future__ import annotations
 
@@ -82,8 +82,7 @@ def evaluate_example(problem: Problem, state: Mapping[str, Value], example: Exam
 
 
 def failed(problem: Problem, example: Example, error: CandidateError) -> Rollout:
-    """The rollout of a candidate that `error` befell: what the error says it is worth, else the problem's failure
-    score; and the failure value of each metric."""
+    """The rollout of a failed candidate: score and metrics of `error`, else the failure values of the problem."""
     score, metrics = problem.failure_score, {name: metric.failure for name, metric in problem.metrics.items()}
     metrics.update({name: value for name, value in (error.metrics or {}).items() if name in metrics})
     if error.score is not None:
@@ -95,7 +94,7 @@ def failed(problem: Problem, example: Example, error: CandidateError) -> Rollout
 
 
 def judged(problem: Problem, example: Example, response: Any) -> Rollout:
-    """What the problem's guide says of `response`: finite metrics, the score that they come to, visible feedback.
+    """The rollout of `response` by the problem's guide: finite metrics, the score from them, visible feedback.
 
     Raises:
         CandidateError: the guide raised it, or (`ScoreError`, with a warning of the job) gave no finite number.
@@ -149,7 +148,7 @@ def _measured(problem: Problem, score: float, given: Any) -> dict[str, float]:
 
 
 def raised_by_task(noun: str, function: Callable[..., Any] | None, error: Exception, example: Example) -> TaskError:
-    """What `function`, the task's own `noun`, raised: with the line of its file that the error came through last."""
+    """The error for an exception of `function`, the task's own `noun`, with the last line of its file in the trace."""
     frames = traceback.extract_tb(error.__traceback__)
     own = getattr(getattr(function, "__code__", None), "co_filename", None)
     frame = next((f for f in reversed(frames) if f.filename == own), frames[-1])
@@ -167,7 +166,7 @@ def evaluate_state(
 
 
 def mean_score(rollouts: Sequence[Rollout]) -> float:
-    """Mean over `rollouts`, which are not none, in natural units. It is finite, as each is; their sum need not be."""
+    """Mean score of one or more rollouts in natural units. It is finite, as each score is; their sum need not be."""
     return finite_mean([r.score for r in rollouts])
 
 

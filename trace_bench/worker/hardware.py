@@ -1,4 +1,4 @@
-"""What a sandbox runs on: CPU, GPUs, and the versions that the speed of a program depends on.
+"""Describe the hardware of a sandbox: CPU, GPUs, and the versions that the speed of a program depends on.
 
 The supervisor reads it from the kernel's files, inside the sandbox and in no process of a task or a candidate. On a
 remote host the controller's own CPU says nothing about a job. Standard library only, and no package is imported: the

@@ -1,4 +1,4 @@
-"""What the supervisor notes of a job: events, warnings, and the first failure."""
+"""Record events, warnings and the first failure of a job in the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The LLM calls of a job as the supervisor keeps them: which wait for the host, and what the answered ones came to."""
+"""The LLM calls of a job in the supervisor: those that wait for the host, and the sums over those answered."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LlmCalls:
 
     @property
     def all_inert(self) -> bool:
-        """There were calls, and the stub model could change nothing for any of them."""
+        """Whether there were calls, and the stub model could change nothing for any of them."""
         return bool(self._inert) and self._inert == self._good
 
     @property

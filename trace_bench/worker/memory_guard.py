@@ -28,7 +28,7 @@ _GVISOR = Path("/proc/sentry-meminfo")
 
 
 class MemoryGuard:
-    """Says whose processes are to be killed. `interval` is None where the kernel takes care of it."""
+    """Chooses the uid whose processes are killed. `interval` is None where the kernel takes care of it."""
 
     def __init__(self, meminfo: Path = _MEMINFO, *, gvisor: bool | None = None) -> None:
         self._meminfo = meminfo
@@ -44,7 +44,7 @@ class MemoryGuard:
         if self.interval is None:
             return asked
         total, free = self._left()
-        # Half as much again as the reserve: who keeps to this limit must not be a reason to kill anybody.
+        # Half as much again as the reserve: a candidate within this limit must never cause a kill.
         return min(asked, max(LEAST, free - _reserve(total) * 3 // 2))
 
     def victim(self, candidates: Iterable[int], phases: Iterable[int], now: float) -> int | None:
@@ -84,7 +84,7 @@ def _largest(uids: Iterable[int], held: Mapping[int, int]) -> int | None:
 
 
 def memory_by_uid(proc: Path = Path("/proc")) -> dict[int, int]:
-    """Resident pages of the processes of each uid together; pages that are shared count for everybody."""
+    """Resident pages of the processes of each uid together; shared pages count for each of them."""
     found: dict[int, int] = {}
     for name in os.listdir(proc):  # noqa: PTH208 - names only, and it is on a hot path
         if not name.isdigit():

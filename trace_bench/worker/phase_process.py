@@ -1,4 +1,4 @@
-"""One running phase, as the supervisor holds it: its socket, its captured output, its relay, its end."""
+"""One running phase in the supervisor: its socket, its captured output, its relay, its end."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PhaseProcess:
 
     @property
     def boundary(self) -> str:
-        """Whose fault it is if this phase fails without saying so."""
+        """The boundary of a failure that this phase does not report itself."""
         return "trainer" if self.name == "train" else "task"
 
     def hand_over(self, spawn: socket.socket) -> None:
@@ -88,11 +88,11 @@ class PhaseProcess:
 
     @property
     def is_over(self) -> bool:
-        """It has exited, and its last words are read: an exit may overtake what was written before it."""
+        """Whether it has exited, and all its messages are read: an exit may overtake what was written before it."""
         return self.exited is not None and self._drained
 
     def close(self) -> None:
-        """Take what is left of its output and let go of everything."""
+        """Read the rest of its output, and close everything."""
         if self._out >= 0:
             self._read_output()
         if self._out >= 0:

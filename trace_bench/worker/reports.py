@@ -30,7 +30,7 @@ CHECKPOINT_BYTES = 16 << 20
 
 
 class Allowance:
-    """What the phases of a job may have written into its files.
+    """The bytes and lines that the phases of a job may still write into its files.
 
     Args:
         total_bytes: of all events and history lines, as they arrive.
@@ -107,7 +107,7 @@ def state(values: object, limit: int) -> dict[str, Any]:
 
 
 def claim(given: object) -> dict[str, Any] | None:
-    """What a trainer says that a state scores, as `Claim` of the contract has it. Raises ValueError."""
+    """The score that a trainer claims for a state, as `Claim` of the contract. Raises ValueError."""
     if given is None:
         return None
     if not isinstance(given, dict) or given.keys() != {"score", "split", "examples"}:
@@ -144,7 +144,7 @@ def failure(message: dict[str, Any], own: str, *, provider_failed: bool, has_gpu
 
 
 def _build(message: dict[str, Any]) -> dict[str, Any]:
-    """What the build phase says of the problem, in the form that the host takes (`BuildReport` of the contract)."""
+    """The build phase's report of the problem, as `BuildReport` of the contract."""
     if message["direction"] not in ("maximize", "minimize"):
         raise ValueError("its direction is none")
     for parameter in message["parameters"]:
@@ -166,7 +166,7 @@ def _build(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _program(given: dict[str, Any]) -> dict[str, Any]:
-    """What the build phase says of one of the task's own programs (`ProgramReport`)."""
+    """The build phase's report of one of the task's own programs, as `ProgramReport`."""
     texts = {key: str(given[key])[:2000] for key in ("role", "name", "feedback")}
     numbers = {key: float(given[key]) for key in ("score", "seconds")}
     counts = {key: count(given[key]) for key in ("failed", "examples")}

@@ -1,4 +1,4 @@
-"""The one loop that every trainer runs on: it scores the start, records each step, and stops in order.
+"""Run a trainer: score its start, record each step, and stop it in order. All trainers run in this loop.
 
 A trainer is a generator of steps (`training.Trainer.search`). What it calls in between (evaluations, model calls)
 raises `StopTraining` once a budget is used up or a stop was asked for; what it has yielded until then counts.

@@ -1,4 +1,4 @@
-"""Makes what a candidate said fit to be read: by an optimizer, on a terminal, and alike in two runs.
+"""Make text of candidates readable for optimizers and terminals, and equal in two runs.
 
 An exception's text is the candidate's to choose. It goes into feedback, histories and prompts, so it may not move a
 cursor, begin a line of its own, or hold what differs from one process or machine to the next.

@@ -82,7 +82,7 @@ class Spawner:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
-        """The loop."""
+        """Serve requests, reap children and guard memory until the supervisor hangs up."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         wake_read, wake_write = os.pipe()

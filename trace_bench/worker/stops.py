@@ -19,7 +19,7 @@ DISK_INTERVAL = 0.25
 
 @dataclass
 class Training:
-    """What the supervisor knows of the training of a job.
+    """The state of the training of a job, in the supervisor.
 
     Attributes:
         checks: how often the trainer has asked whether it must stop: the clock that a replay stops by.
@@ -43,7 +43,7 @@ class Training:
 
     @property
     def was_stopped(self) -> bool:
-        """Something other than the trainer ended it."""
+        """Whether something other than the trainer ended it."""
         return self.stop_reason in ("timeout", "interrupted", "budget")
 
     def stop_point(self) -> dict[str, Any] | None:

@@ -33,7 +33,7 @@ class Sweeper:
         return kill_session(pid) if uid is None else self.end_uids([uid])
 
     def end_phase(self, name: str, pid: int, spared: Collection[int | None]) -> bool:
-        """End what a phase and its candidates may have left, whether or not anything is seen of it.
+        """End what a phase and its candidates may have left, whether or not any of it is visible.
 
         Args:
             spared: uids of candidates of other phases.
@@ -118,7 +118,7 @@ def _is_alive(fields: list[str]) -> bool:
 
 
 def act_as(uid: int, sender: int, group: int | None = None) -> None:
-    """Take the rights of `uid`, in a helper process, without becoming its prey.
+    """Take the rights of `uid`, in a helper process that processes of `uid` cannot signal.
 
     A process can be signalled under its real or saved uid. With the real uid `sender`, which nothing else runs
     under, and the saved uid 0, processes of `uid` can neither kill nor stop the helper; and since its effective uid is

@@ -151,7 +151,7 @@ class EmbeddingModel(Protocol):
 
 
 class Log(Protocol):
-    """Where a trainer says what is no step."""
+    """The log of a trainer: events and warnings."""
 
     def event(self, kind: str, **fields: Any) -> None:
         """Add an event to ``events.jsonl``; `fields` are JSON values."""
@@ -162,7 +162,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True)
 class Search:
-    """All that a trainer gets. It needs no file, no clock, no gateway and nothing of the process.
+    """The input of a trainer. It needs no file, no clock, no gateway and nothing of the process.
 
     Attributes:
         params: every name of `Trainer.params`, aliases resolved, defaults filled in, types checked on the host.

@@ -167,7 +167,7 @@ def build_problem(
 
 
 class _Once:
-    """Warns of scores that are none: the first time. The supervisor takes one for the whole job."""
+    """Sends the first warning about an invalid score. The supervisor takes one for the whole job."""
 
     def __init__(self, link: Link) -> None:
         self._link: Link | None = link

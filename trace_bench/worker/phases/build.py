@@ -1,4 +1,4 @@
-"""Builds the problem once, to see that it builds, and says what is trainable.
+"""Build the problem once, to check that it builds, and report what is trainable.
 
 Where the job goes no further, a problem without trainable parameters may be: the host decides. And it is built
 with its held-out examples, of a seed that no run scores with: else a mistake in them would show after training only.

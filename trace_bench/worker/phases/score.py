@@ -72,7 +72,7 @@ def _score(problem: Problem, state: dict[str, Any], programs: CandidatePrograms)
 
 
 def check_state(problem: Problem, kind: str, state: dict[str, Any]) -> None:
-    """The saved state names exactly the trainable parameters, with values of their kinds.
+    """Check that a saved state has exactly the trainable parameters, with values of their kinds.
 
     Raises:
         PhaseFailure: at ``trainer``: the state came from there.

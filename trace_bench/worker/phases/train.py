@@ -46,7 +46,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
 
         graph.load()
     # The import above overlaps with the build phase; the supervisor says when building is over. Before that it hands
-    # over what earlier attempts have learnt.
+    # over the results of earlier attempts.
     lines: list[str] = []
     while (message := link.receive())["op"] != "go":
         if message["op"] == "checkpoint":
@@ -66,7 +66,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
             final, stop_reason = context.best_state, stop.reason
     if not isinstance(final, dict):
         raise PhaseFailure("trainer", "bad_state", f"{job['trainer']['id']} returned no state")
-    context.tell_resumed()
+    context.report_resumed()
     link.send("state", kind="final", values=final, claim=context.claim_of(final))
     return {"stop_reason": stop_reason, "evaluations": context.evaluations, "evaluations_saved": context.saved}
 
@@ -78,7 +78,7 @@ def add_plugins() -> None:
 
 
 class _SignEvents:
-    """Tells of each source that has signs, up to a number of them."""
+    """Sends an event for each source that has signs, up to a number of them."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -92,7 +92,7 @@ class _SignEvents:
 
 @dataclass(frozen=True)
 class Best:
-    """A state that was judged on all that the official score is of, and what is claimed of it."""
+    """A state that was scored on all examples of the official score, with its claim."""
 
     score: float
     state: State
@@ -155,7 +155,7 @@ class WorkerTrainContext:
             )
 
     def claim_of(self, state: State) -> dict[str, Any] | None:
-        """What was last reported of `state`, as a `Claim` of the contract; None if it never was."""
+        """The last reported score of `state`, as a `Claim` of the contract; None if there is none."""
         return self._claims.get(digest_of(state))
 
     def check(self) -> None:
@@ -169,9 +169,9 @@ class WorkerTrainContext:
             self._passed()
 
     def _passed(self) -> None:
-        """Count one more look that the search went on after: the clock by which a replay ends at the same place.
+        """Count one more check after which the search continues: the clock by which a replay ends at the same place.
 
-        Threads beside the search's own look too, but in no order that comes again.
+        Threads beside the search's own check too, but in an order that is not reproducible.
         """
         if self._stop_at is not None and self._checks >= self._stop_at["checks"]:
             if not self._stop_at["killed"]:
@@ -192,7 +192,7 @@ class WorkerTrainContext:
             for digest, found in known.signs.items():
                 self.programs.learn(digest, found)
             return known.rollouts
-        self.tell_resumed()
+        self.report_resumed()
         before = set(self.programs.signs)
         with self._watch.evaluation(self._checkpoint):
             rollouts = evaluate_state(self._problem, state, chosen, self.programs)
@@ -200,8 +200,8 @@ class WorkerTrainContext:
         self._checkpoint.keep(key, nth, rollouts, signs)
         return rollouts
 
-    def tell_resumed(self) -> None:
-        """Say, once, that the search is where an earlier attempt left it, and how far that was."""
+    def report_resumed(self) -> None:
+        """Report, once, that the search has reached the point where an earlier attempt ended."""
         if self._resuming:
             self._resuming = False
             self._link.send("resumed")
@@ -271,7 +271,7 @@ class WorkerTrainContext:
         self.check()
 
     def _compare(self, new: Best, metrics: Mapping[str, float]) -> None:
-        """Make `new` the best state, if it is. Where dominance decides, another one may take its place instead."""
+        """Make `new` the best state if it is better. Where dominance decides, another state can become the best."""
         best = self._best
         if self._front is not None:
             best = self._front.add(metrics, new)
@@ -309,7 +309,7 @@ class WorkerTrainContext:
 
 
 def _check_text(state: State) -> None:
-    """A text that is no Unicode cannot be written to any file.
+    """Check that all texts of `state` are Unicode: others cannot be written to a file.
 
     Raises:
         PhaseFailure: at ``trainer``.
