@@ -19,6 +19,7 @@ from trace_bench.secrets import known
 def test_quoted_text_is_on_one_line_and_cut() -> None:
     assert quoted("a\x1b[31m\n\u202eb") == "a\\x1b[31m\\n\\u202eb"
     assert len(quoted("x" * 1000)) == 120
+    assert quoted({"a\u2028": [1, None, "\u202e"]}) == '{"a\\u2028":[1,null,"\\u202e"]}'
 
 
 def test_a_secret_is_masked_before_the_text_is_cut() -> None:

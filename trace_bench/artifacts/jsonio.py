@@ -126,7 +126,7 @@ def _refuse_constant(name: str) -> float:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise JsonError(f"{quoted(text, 30)} is beyond the range of a double")
+        raise JsonError(f"{text[:30]} is beyond the range of a double")
     return number
 
 
@@ -142,7 +142,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise JsonError(f"the key {quoted(key, 60)!r} occurs twice in one object")
+                raise JsonError(f"the key {key[:60]!r} occurs twice in one object")
             seen.add(key)
     return found
 

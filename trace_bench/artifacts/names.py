@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, field
 
-from trace_bench.display.text import quoted
 from trace_bench.errors import CollectError
 
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -31,7 +30,7 @@ class Names:
             CollectError: they do not.
         """
         if len(name.encode("utf-8")) > self.path_bytes:
-            raise CollectError(f"the name {quoted(name)} is longer than {self.path_bytes} bytes")
+            raise CollectError(f"the name {name[:120]} is longer than {self.path_bytes} bytes")
         if any(unicodedata.category(character) in _UNSHOWN for character in name):
             raise CollectError(f"the name {name} holds a control character or one that cannot be shown")
         if name.startswith("/") or "\\" in name:

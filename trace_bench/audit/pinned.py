@@ -123,7 +123,7 @@ def _pin(
         optional: an empty recorded value is unknown.
     """
     same = None if optional and not recorded else recorded == here
-    default = f"{subject} was {quoted(_short(recorded)) or 'not there'}, and is {_short(here) or 'not there'} here"
+    default = f"{subject} was {_short(recorded) or 'not there'}, and is {_short(here) or 'not there'} here"
     sentence = (says or default) if same is False else ""
     return Pin(what=what, name=name, same=same, recorded=recorded, here=here, says=sentence)
 
@@ -150,7 +150,7 @@ def _code_and_tasks(recording: Recording, plan: RunPlan, jobs: Sequence[PlannedJ
     recorded, here = recording.lock.sources_hash, plan.lock.sources_hash
     says = (
         "the code that runs in sandboxes (worker, trainers, suites) has changed since: its hash was "
-        f"{quoted(_short(recorded))} (version {quoted(recording.lock.code_version)}), and is {_short(here)} "
+        f"{_short(recorded)} (version {quoted(recording.lock.code_version)}), and is {_short(here)} "
         f"(version {__version__})"
     )
     yield _pin("code", recorded, here, says=says)
@@ -200,4 +200,4 @@ def _machine(recording: Recording, plan: RunPlan) -> Iterator[Pin]:
 
 
 def _short(key: str) -> str:
-    return key if len(key) < 40 else key[:19] if key.startswith("sha256:") else key[:12]
+    return quoted(key if len(key) < 40 else key[:19] if key.startswith("sha256:") else key[:12])

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.reproduction import JobReproduction, Reproduction
 from trace_bench.audit.reproduce import (
     REPRODUCTIONS,
@@ -167,7 +166,7 @@ def _details(job: JobReproduction) -> list[str]:
         for score in job.scores
         if score.verdict in ("differs", "within")
     ]
-    lines = [quoted(job.why, 500)] if job.why else []
+    lines = [job.why[:500]] if job.why else []
     lines += differences[:SHOWN]
     if len(differences) > SHOWN:
         lines.append(f"and {len(differences) - SHOWN} more, in the report")
@@ -187,6 +186,4 @@ def summary(report: Reproduction) -> str:
 
 
 def _value(value: Any) -> str:
-    if value is None:
-        return "none"
-    return quoted(value if isinstance(value, str) else dumps(value), 200)
+    return "none" if value is None else quoted(value, 200)

@@ -2,7 +2,8 @@
 
 Callers pass text as it is to what prints or writes it: `trace_bench.display.console`, the renderers of a
 `trace_bench.display.table.Table`, and the writers of files. These call the functions here. `quoted` alone is for
-callers: it embeds an untrusted text, which could be long or hold line breaks, in a sentence.
+callers: it embeds an untrusted value, which could be long or hold line breaks, in a sentence. Errors that escape
+their own message (`trace_bench.errors.CollectError`, `trace_bench.gateway.base.Refusal`) need no such call.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def clean_line(text: str, limit: int | None = None) -> str:
     return escape_line(text) if limit is None else quoted(text, limit)
 
 
-def quoted(text: str, limit: int = 120) -> str:
-    """An untrusted `text` as a part of a sentence: on one line and cut to `limit` characters."""
+def quoted(value: object, limit: int = 120) -> str:
+    """An untrusted text, or plain data as JSON, as a part of a sentence: on one line and cut to `limit` characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     shown = escape_line(text[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_bench.display.text import quoted
 from trace_bench.gateway.base import Refusal
 
 CHAT = "/v1/chat/completions"
@@ -203,7 +202,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     if isinstance(choice, dict) and choice.get("type") != "allowed_tools":
         kinds.append(choice.get("type"))
     for kind in kinds:
-        shown = quoted(str(kind), 60)
+        shown = str(kind)[:60]
         message = f"refuses type {shown!r}: a provider's own tools reach beyond the sandbox; use {' or '.join(_TOOLS)}"
         _need(kind in _TOOLS, "tools", message, code="refused_tool")
     for tool in tools or []:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.contract import Mode
-from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
+from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry, Results
 from trace_bench.artifacts.versions import NewerRun
@@ -391,4 +391,4 @@ def _difference(name: str, mine: Any, theirs: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return quoted(value if isinstance(value, str) else dumps(value), 200)
+    return quoted(value, 200)

@@ -97,7 +97,7 @@ def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
     tail = f", {report.skipped} could not be replayed" if report.skipped else ""
     lines = [f"replay of {report.recorded_run}: {report.equal} of {report.jobs} jobs came out equal ({how}){tail}"]
     lines += [
-        f"differs     {d.job_id}  {d.what}: was {_text(d.recorded)}, is {_text(d.replayed)}"
+        f"differs     {d.job_id}  {d.what}: was {quoted(d.recorded, TEXT)}, is {quoted(d.replayed, TEXT)}"
         for d in report.differences[:shown]
     ]
     if report.differing and len(report.differences) > shown:
@@ -171,10 +171,6 @@ def _clipped(value: Any) -> Any:
         return value
     text = value if isinstance(value, str) else dumps(value)
     return value if len(text) <= TEXT else text[:TEXT] + "…"
-
-
-def _text(value: Any) -> str:
-    return quoted(value if isinstance(value, str) else dumps(value), TEXT)
 
 
 def same_machine(was: JobLayout, now: JobLayout, before: Results, row: Results) -> bool:

@@ -105,9 +105,7 @@ def _described(job: Job) -> str:
 
 
 def _text(value: Any) -> str:
-    from trace_bench.artifacts.jsonio import dumps
-
-    return "-" if value is None else quoted(value if isinstance(value, str) else dumps(value), 200)
+    return "-" if value is None else quoted(value, 200)
 
 
 def _sentence(difference: Difference) -> str:

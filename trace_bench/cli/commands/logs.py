@@ -139,17 +139,17 @@ def _event_printer(as_json: bool) -> Print:
 def _event_line(event: Mapping[str, Any]) -> str:
     """Time, event, job, and the other fields."""
     t = event.get("t")
-    words = [f"{t:9.3f}" if isinstance(t, int | float) else quoted(str(t), 40)]
-    words.append(quoted(str(event.get("event")), 100).ljust(11))
-    if job := quoted(str(event.get("job_id", "")), 40):
-        words.append(job)
+    words = [f"{t:9.3f}" if isinstance(t, int | float) else _field(t)]
+    words.append(_field(event.get("event")).ljust(11))
+    if job_id := event.get("job_id"):
+        words.append(_field(job_id))
     words.append(" ".join(f"{k}={_field(v)}" for k, v in event.items() if k not in ("t", "event", "job_id")))
     return "  ".join(words).rstrip()
 
 
 def _field(value: object) -> str:
     plain = isinstance(value, str) and value and not any(c.isspace() or c in '"=' for c in value)
-    return quoted(str(value) if plain else json.dumps(value, ensure_ascii=False), 2000)
+    return quoted(value if plain else json.dumps(value, ensure_ascii=False), 2000)
 
 
 def _output_printer(job_id: str, as_json: bool) -> Print:
