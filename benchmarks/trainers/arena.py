@@ -5,6 +5,7 @@ No container, no gateway: the programs that are evaluated here are the tasks' ow
 
 from __future__ import annotations
 
+import functools
 import importlib
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.trainers.problems import PROBLEMS
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import ObjectiveConfig
 from trace_bench.config.objectives import resolve_objective
@@ -28,10 +30,17 @@ Answer = Callable[[random.Random, Sequence[Mapping[str, Any]], "Arena"], str]
 """``answer(chance, variables, arena) -> content``; `chance` is the same for the same seed and slot."""
 
 
+@functools.lru_cache(maxsize=50_000)
+def _function(source: str, entry: str) -> Callable[..., Any]:
+    space: dict[str, Any] = {}
+    exec(compile(source, "candidate", "exec"), space)
+    function: Callable[..., Any] = space[entry]
+    return function
+
+
 class _Program:
     def __init__(self, source: str, entry: str) -> None:
         self._source, self._entry = source, entry
-        self._function: Callable[..., Any] | None = None
 
     def __enter__(self) -> _Program:
         return self
@@ -40,11 +49,7 @@ class _Program:
 
     def __call__(self, *args: Any) -> Any:
         try:
-            if self._function is None:
-                space: dict[str, Any] = {}
-                exec(compile(self._source, "candidate", "exec"), space)
-                self._function = space[self._entry]
-            return self._function(*args)
+            return _function(self._source, self._entry)(*args)
         except Exception as error:
             raise CandidateError("call", f"{type(error).__name__}: {error}") from error
 
@@ -57,7 +62,9 @@ class Programs:
 
 
 def build(task_id: str, seed: int, **given: Any) -> Problem:
-    """The problem of a shipped task, as a job of `seed` has it."""
+    """The problem of a shipped task as a job of `seed` has it, or the arena's own."""
+    if task_id in PROBLEMS:
+        return PROBLEMS[task_id](seed)
     found = find_task(task_id)
     spec = load_task_spec(found.folder)
     module, _, name = load_suites()[found.suite].builder.partition(":")
@@ -74,7 +81,7 @@ class Arena:
 
     Attributes:
         answer: the model.
-        curve: (evaluations, best score so far) at each step.
+        curve: (cost, best score so far) at each step; cost is the larger number of evaluations and calls.
     """
 
     problem: Problem
@@ -103,6 +110,10 @@ class Arena:
         run_search(trainer(), self.problem, values, self)
         assert self.best_score is not None
         return self.best_score
+
+    def best_at(self, cost: int) -> float:
+        """The best score of a search that was stopped after `cost` evaluations or as many calls."""
+        return [score for spent, score in self.curve if spent <= cost][-1]
 
     def truth(self, state: Mapping[str, Value]) -> float:
         """The score of `state` that the search is after, for models that know it. It costs the search nothing."""
@@ -153,7 +164,7 @@ class Arena:
         if step.split == split and whole and (self.best_score is None or self.problem.better(score, self.best_score)):
             self.best_score, self.best_state = score, dict(step.state)
         if self.best_score is not None:
-            self.curve.append((self.evaluations, self.best_score))
+            self.curve.append((max(self.evaluations, self.calls), self.best_score))
 
     def event(self, kind: str, **fields: Any) -> None: ...
 

@@ -1,10 +1,12 @@
 """Every search against no search, at equal budget: does it find more than its model finds without it?
 
-    python -m benchmarks.trainers.compare [--seeds 20] [--evaluations 100] [--trainers A,B] [--json FILE] [--write]
+    python -m benchmarks.trainers.compare [--seeds 20] [--budgets 100,300,1000] [--trainers A,B] [--json FILE] [--write]
 
-For each trainer, model and task: ``(score of the best state - that of the start) / (best known - that of the start)``;
-0 is the start, 1 the best known. Intervals are of 95 % (Student's t over seeds, of the mean over tasks and models);
-differences to the baselines are paired by seed. Everything here is a function of the seeds.
+For each trainer, model and problem: ``(score of the best state - that of the start) / (best known - that of the
+start)``; 0 is the start, 1 the best known. Each search runs once, with the largest budget; what it had found at a
+smaller one is read from its curve, as no trainer plans with its budget. Intervals are of 95 % (Student's t over seeds,
+of the mean over problems and models); differences to the baselines are paired by seed. Everything here is a function of
+the seeds.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import math
 import os
 import statistics
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,96 +25,125 @@ from typing import Any
 from scipy import stats
 
 from benchmarks.trainers.arena import Arena, build
-from benchmarks.trainers.baselines import BestOfN, RandomProposals
 from benchmarks.trainers.models import MODELS
+from benchmarks.trainers.problems import PROBLEMS
 from trace_bench.trainers.base import Budget
 from trace_bench.trainers.registry import load_trainers
 
-TASKS: dict[str, tuple[float, dict[str, Any]]] = {
-    "internal:numeric_param": (0.0, {"start": -10.0}),
-    "internal:multiobjective_convex": (-0.5814369540319392, {}),
-    "internal:code_param": (1.0, {}),
-    "internal:many_param": (0.0, {}),
-}
-"""Tasks, with the best score that is known, and their arguments."""
+TASKS = ("internal:many_param", *PROBLEMS)
+"""Their best scores are 0."""
+BASELINES = ("NoOp", "RandomProposals", "BestOfN")
 ENDLESS = ("num_steps", "num_iters", "num_search_iterations", "max_depth")
 """Parameters that would end a search before its budget does; all others are left as they are."""
 README = Path(__file__).with_name("README.md")
 Cell = tuple[str, str, str, int]
+"""Trainer, model, problem, seed."""
+Scores = Mapping[Cell, Sequence[float]]
+"""A score for each budget."""
 
 
 def searches() -> dict[str, Any]:
-    """The trainers that search by themselves, by name, and the baselines."""
-    found = {n: t for n, t in load_trainers().items() if t.uses_graph and t.__module__.startswith("trace_bench.")}
-    return {"NoOp": load_trainers()["NoOp"], RandomProposals.name: RandomProposals, BestOfN.name: BestOfN, **found}
+    """The trainers of this project that search by themselves, by name, the baselines first."""
+    found = {n: t for n, t in load_trainers().items() if not hasattr(t, "layer")}
+    ours = {n: t for n, t in found.items() if t.__module__.startswith("trace_bench.trainers.")}
+    return {n: ours[n] for n in (*BASELINES, *sorted(set(ours) - {*BASELINES}))}
 
 
-def run_cell(cell: Cell, evaluations: int) -> float:
-    """One search: the part of the way from the start to the best known that it came."""
+def run_cell(cell: Cell, budgets: Sequence[int]) -> list[float]:
+    """One search: the part of the way from the start to the best known that it came with each of `budgets`."""
     name, model, task, seed = cell
     trainer = searches()[name]
-    known, kwargs = TASKS[task]
-    problem = build(task, seed, **kwargs)
-    arena = Arena(problem, MODELS[model], seed, Budget(evaluations=evaluations, calls=evaluations))
-    endless = {p.name: 10**6 for p in trainer.params if p.name in ENDLESS}
-    best = arena.run(trainer, **endless)
+    problem = build(task, seed)
+    arena = Arena(problem, MODELS[model], seed, Budget(evaluations=max(budgets), calls=max(budgets)))
+    arena.run(trainer, **{p.name: 10**6 for p in trainer.params if p.name in ENDLESS})
     start = arena.truth(problem.initial_state())
-    return (best - start) / (known - start)
+    return [(arena.best_at(budget) - start) / (0.0 - start) for budget in budgets]
 
 
 def main() -> None:
-    """Run all cells on all processors, and print or write what came of it."""
+    """Run all cells on all processors, and print or write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--evaluations", type=int, default=100, help="of one search, and model calls too")
+    parser.add_argument("--budgets", default="100,300,1000", help="evaluations of one search, and model calls too")
     parser.add_argument("--trainers", default="", help="names with commas; all without")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--json", type=Path, help="write all scores to this file")
     parser.add_argument("--write", action="store_true", help=f"put the tables into {README.name}")
     given = parser.parse_args()
-    names = [name for name in searches() if not given.trainers or name in given.trainers.split(",")]
-    names = list(dict.fromkeys(["NoOp", RandomProposals.name, BestOfN.name, *names]))
+    budgets = sorted(int(budget) for budget in given.budgets.split(","))
+    wanted = given.trainers.split(",") if given.trainers else list(searches())
+    names = [name for name in searches() if name in BASELINES or name in wanted]
     cells: list[Cell] = list(itertools.product(names, MODELS, TASKS, range(1, given.seeds + 1)))
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        values = list(pool.map(run_cell, cells, itertools.repeat(given.evaluations), chunksize=16))
+    with ProcessPoolExecutor(given.processes) as pool:
+        values = list(pool.map(run_cell, cells, itertools.repeat(budgets), chunksize=16))
     scores = dict(zip(cells, values, strict=True))
-    text = tables(scores, names, given.seeds, given.evaluations)
+    text = tables(scores, budgets)
     print(text)
     if given.json:
-        rows = [{"trainer": n, "model": m, "task": t, "seed": s, "score": v} for (n, m, t, s), v in scores.items()]
+        rows = [
+            {"trainer": n, "model": m, "task": t, "seed": s, "budget": budget, "score": score}
+            for (n, m, t, s), row in scores.items()
+            for budget, score in zip(budgets, row, strict=True)
+        ]
         given.json.write_text(json.dumps(rows, indent=0) + "\n")
     if given.write:
         head, mark, _ = README.read_text().partition("<!-- tables -->\n")
         README.write_text(head + mark + text + "\n")
 
 
-def tables(scores: dict[Cell, float], names: list[str], seeds: int, evaluations: int) -> str:
-    """What the README shows."""
-    lines = [
-        f"{seeds} seeds, {evaluations} evaluations and as many model calls for each search.",
+def tables(scores: Scores, budgets: Sequence[int]) -> str:
+    """What the README shows: means with intervals, differences, and means by model and by problem."""
+    names = list(dict.fromkeys(cell[0] for cell in scores))
+    seeds = sorted({cell[3] for cell in scores})
+    last = len(budgets) - 1
+    by_seed = {
+        n: [[_mean(scores, budget, (n, None, None, s)) for s in seeds] for budget in range(len(budgets))] for n in names
+    }
+    shown = [f"{budget:,}" for budget in budgets]
+    text = [
+        f"{len(seeds)} seeds; each search has as many model calls as evaluations.",
         "",
-        "| trainer | mean [95 % interval] | over NoOp | over random proposals | over best of n |",
-        "|---|---|---|---|---|",
+        _row(
+            "trainer",
+            *(f"{b} evaluations" for b in shown),
+            *(f"{n}, {shown[-1]}" for n in ("over RandomProposals", "over BestOfN")),
+        ),
+        "|---|" + "---|" * (len(budgets) + 2),
     ]
-    by_seed = {n: [_mean(scores, n, s) for s in range(1, seeds + 1)] for n in names}
-    for name in sorted(names, key=lambda n: -statistics.fmean(by_seed[n])):
-        cells = [_interval(by_seed[name])]
-        for base in ("NoOp", RandomProposals.name, BestOfN.name):
-            gaps = [a - b for a, b in zip(by_seed[name], by_seed[base], strict=True)]
-            cells.append("" if base == name else _verdict(gaps))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", f"| trainer | {' | '.join(MODELS)} |", "|---|" + "---|" * len(MODELS)]
-    for name in names:
-        of = [statistics.fmean(v for c, v in scores.items() if c[:2] == (name, m)) for m in MODELS]
-        lines.append(f"| {name} | {' | '.join(f'{v:.3f}' for v in of)} |")
-    lines += ["", f"| trainer | {' | '.join(t.split(':')[1] for t in TASKS)} |", "|---|" + "---|" * len(TASKS)]
-    for name in names:
-        of = [statistics.fmean(v for c, v in scores.items() if (c[0], c[2]) == (name, t)) for t in TASKS]
-        lines.append(f"| {name} | {' | '.join(f'{v:.3f}' for v in of)} |")
-    return "\n".join(lines)
+    for name in sorted(names, key=lambda n: -statistics.fmean(by_seed[n][last])):
+        gaps = [
+            ""
+            if base == name
+            else _verdict([a - b for a, b in zip(by_seed[name][last], by_seed[base][last], strict=True)])
+            for base in BASELINES[1:]
+        ]
+        text.append(_row(name, *(_interval(values) for values in by_seed[name]), *gaps))
+    for title, axis in (("model", list(MODELS)), ("problem", list(TASKS))):
+        text += [
+            "",
+            f"By {title}, after {' / '.join(shown)} evaluations:",
+            "",
+            _row("trainer", *(value.partition(":")[2] or value for value in axis)),
+            "|---|" + "---|" * len(axis),
+        ]
+        for name in names:
+            cells = []
+            for value in axis:
+                of = (name, value, None, None) if title == "model" else (name, None, value, None)
+                cells.append(" / ".join(f"{_mean(scores, budget, of):.2f}" for budget in range(len(budgets))))
+            text.append(_row(name, *cells))
+    return "\n".join(text)
 
 
-def _mean(scores: dict[Cell, float], name: str, seed: int) -> float:
-    return statistics.fmean(scores[name, model, task, seed] for model in MODELS for task in TASKS)
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _mean(scores: Scores, budget: int, of: tuple[str, str | None, str | None, int | None]) -> float:
+    """Mean of the cells that agree with `of` wherever it is not None."""
+    return statistics.fmean(
+        row[budget] for cell, row in scores.items() if all(w is None or c == w for c, w in zip(cell, of, strict=True))
+    )
 
 
 def _half(values: list[float]) -> float:

@@ -1,15 +1,18 @@
 """Models of known quality: each draws two random steps and gives the truly better one with a known probability.
 
-A random step moves each number by a normal draw (a tenth of its range wide), and takes another of the known programs
-for source. So quality 0.5 is a random walk, 1 never gives the worse of two, and 0 never the better.
+A random step moves each number by a normal draw (a tenth of its range wide), and for source takes the most similar of
+eight other known programs. So quality 0.5 is a random walk, 1 never gives the worse of two, and 0 never the better.
+
+Which of two steps is better is judged with the start's values for parameters that the prompt does not show.
 """
 
 from __future__ import annotations
 
 import json
+import operator
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.trainers.arena import Arena
@@ -54,15 +57,30 @@ def _step(chance: random.Random, variable: Mapping[str, Any]) -> Any:
         low, high = variable["bounds"]
         moved = min(max(variable["value"] + chance.gauss(0, (high - low) / 10), low), high)
         return round(moved) if variable["kind"] == "int" else moved
-    return chance.choice([other for other in variable["alternatives"] if other != variable["value"]])
+    value, others = variable["value"], variable["alternatives"]
+    drawn = [other for other in chance.sample(others, min(len(others), 8)) if other != value]
+    return max(drawn, key=lambda other: sum(map(operator.eq, value, other)))
 
 
 def _state(values: Mapping[str, Any], variables: Sequence[Mapping[str, Any]], arena: Arena) -> dict[str, Any]:
     """The state that `values` would lead to, as far as the prompt shows it."""
     state = arena.problem.initial_state()
     for variable in variables:
-        state[re.sub(r"\d+$", "", variable["name"])] = values[variable["name"]]
+        state[parameter_of(variable["name"], state)] = values[variable["name"]]
     return state
+
+
+def parameter_of(shown: str, names: Iterable[str]) -> str:
+    """The one of `names` that a prompt calls `shown`: itself, or itself with a counter behind it.
+
+    Of several that fit the longest is meant: ``p00`` is the first node called ``p0`` only if there is no ``p00``.
+
+    Raises:
+        KeyError: none fits.
+    """
+    if fitting := [name for name in names if re.fullmatch(rf"{re.escape(name)}(0|[1-9]\d*)?", shown)]:
+        return max(fitting, key=len)
+    raise KeyError(f"a prompt shows the variable {shown!r}, which is no parameter of the problem")
 
 
 def _told(suggestion: Mapping[str, Any]) -> str:

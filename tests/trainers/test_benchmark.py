@@ -1,47 +1,95 @@
-"""benchmarks/trainers: every search is in it, it is a function of its seeds, and its page is what it says today."""
+"""benchmarks/trainers: models are of the quality they claim, every search is in it, and its page says what it says."""
 
 from __future__ import annotations
 
 import re
+import statistics
 import sys
 from pathlib import Path
 
 import pytest
 
+from trace_bench.trainers.base import Budget
+
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
+from benchmarks.trainers.arena import Arena, build  # noqa: E402
 from benchmarks.trainers.compare import README, TASKS, run_cell, searches, tables  # noqa: E402
-from benchmarks.trainers.models import MODELS  # noqa: E402
+from benchmarks.trainers.models import MODELS, parameter_of  # noqa: E402
 
 SEARCHES = sorted(searches())
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "arena:one_program"])
+def test_a_model_that_climbs_finds_more_than_a_walk_and_a_walk_more_than_a_fall(task: str) -> None:
+    """Minibatch goes on with every proposal, so that its path is the model's own."""
+    reached = {
+        model: statistics.fmean(run_cell(("Minibatch", model, task, seed), [300])[0] for seed in range(1, 7))
+        for model in MODELS
+    }
+    assert reached["hill climbing"] > reached["random walk"] + 0.02 > reached["adversarial"] + 0.04, reached
+
+
+def test_a_variable_of_a_prompt_is_the_parameter_that_it_shows() -> None:
+    names = ["p0", "p00", "q", "k1"]
+    shown = ["p0", "p00", "p000", "p07", "q", "q12", "k1", "k10"]
+    assert [parameter_of(name, names) for name in shown] == ["p0", "p00", "p00", "p0", "q", "q", "k1", "k1"]
+    with pytest.raises(KeyError, match="'r0'"):
+        parameter_of("r0", names)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_drawn_at_random_does_not_solve_a_problem(task: str) -> None:
+    drawn = [run_cell(("RandomProposals", "lazy", task, seed), [300])[0] for seed in range(1, 21)]
+    assert 0.1 < statistics.fmean(drawn) < 0.9
+
+
+@pytest.mark.parametrize("name", ["BasicSearch", "GEPA-Base", "UCBSearch"])
+def test_a_curve_holds_what_a_search_with_a_smaller_budget_finds(name: str) -> None:
+    cell = (name, "hill climbing", "arena:many_examples", 1)
+    assert run_cell(cell, [150, 400])[0] == run_cell(cell, [150])[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in SEARCHES if n != "NoOp"])
 def test_every_search_finds_more_than_the_start_and_the_same_again(name: str) -> None:
     cells = [(name, "hill climbing", "internal:many_param", seed) for seed in (1, 2, 3)]
-    first = [run_cell(cell, 60) for cell in cells]
-    assert 0 < sum(first) <= 3 and run_cell(cells[0], 60) == first[0]
+    first = [run_cell(cell, [100])[0] for cell in cells]
+    assert 0 < sum(first) <= 3 and run_cell(cells[0], [100])[0] == first[0]
 
 
 def test_no_op_finds_nothing_and_a_lazy_model_ends_no_search() -> None:
-    assert run_cell(("NoOp", "lazy", "internal:code_param", 1), 60) == 0
-    assert run_cell(("PrioritySearch", "lazy", "internal:code_param", 1), 60) >= 0
+    assert run_cell(("NoOp", "lazy", "arena:one_program", 1), [60]) == [0]
+    assert run_cell(("PrioritySearch", "lazy", "arena:one_program", 1), [60])[0] >= 0
 
 
-def test_the_page_shows_every_search_with_intervals() -> None:
+def test_the_page_shows_every_search_with_intervals_at_three_budgets() -> None:
     shown = README.read_text(encoding="utf-8")
-    assert re.search(r"^20 seeds, 100 evaluations", shown, re.MULTILINE)
+    assert re.search(r"^20 seeds", shown, re.MULTILINE)
+    assert "| trainer | 100 evaluations | 300 evaluations | 1,000 evaluations |" in shown
     for name in SEARCHES:
-        assert re.search(rf"^\| {re.escape(name)} \| \d\.\d+ \[± \d\.\d+\] \|", shown, re.MULTILINE), name
+        interval = r" \d\.\d+ \[± \d\.\d+\] \|"
+        assert re.search(rf"^\| {re.escape(name)} \|{interval}{interval}{interval}", shown, re.MULTILINE), name
 
 
 def test_tables_pair_differences_by_seed() -> None:
     """Two searches whose scores rise and fall together differ by a constant: with no interval at all."""
-    names = ["NoOp", "random proposals", "best of n", "A"]
-    plus = dict(zip(names, (0.0, 0.1, 0.2, 0.2), strict=True))
-    scores = {(n, m, t, s): s / 10 + plus[n] for n in names for m in MODELS for t in TASKS for s in (1, 2, 3)}
-    text = tables(scores, names, 3, 7)
+    plus = {"NoOp": 0.0, "RandomProposals": 0.1, "BestOfN": 0.2, "A": 0.2}
+    scores = {(n, m, t, s): [s / 10 + plus[n]] for n in plus for m in MODELS for t in TASKS for s in (1, 2, 3)}
+    text = tables(scores, [7])
     (row,) = re.findall(r"^\| A \| 0\.400 \[± (.*?)\] \| (.*) \|$", text, re.MULTILINE)
-    assert row[0] == "0.248" and row[1].startswith("+0.200 [± 0.000] better | +0.100 [± 0.000] better | ")
+    assert row == ("0.248", "+0.100 [± 0.000] better | +0.000 [± 0.000] no difference seen")
+    assert re.search(r"^\| A \| 0\.40 \| 0\.40 \| 0\.40 \| 0\.40 \|$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["RandomProposals", "BestOfN"])
+def test_baselines_end_after_their_steps_with_the_best_that_was_scored(name: str) -> None:
+    problem = build("arena:several_programs", 3)
+    arena = Arena(problem, MODELS["random walk"], 3, Budget())
+    assert (
+        arena.run(searches()[name], num_steps=12)
+        == arena.truth(arena.best_state)
+        > arena.truth(problem.initial_state())
+    )
+    assert 6 <= arena.evaluations <= 25 and arena.calls == (12 if name == "BestOfN" else 0)
