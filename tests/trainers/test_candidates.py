@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.memory_context import numeric
-from trace_bench.trainers.candidates import Candidate, Memory, Minibatches, Orientation, upper_confidence_bound
+from trace_bench.trainers.candidates import Candidate, Memory, Minibatches, Orientation, spread, upper_confidence_bound
 
 
 def candidate(created: int, *scores: float) -> Candidate:
@@ -24,9 +24,14 @@ def test_the_bound_is_mean_plus_bonus_clipped_to_the_range(
 ) -> None:
     bonus = (high - low) * constant * (math.log(iterations + 2) / count) ** 0.5
     expected = statistics.median([low, mean + bonus, high])  # clipping is a median of three
-    got = upper_confidence_bound(mean, count, iterations, constant, high - low, (low, high))
+    got = upper_confidence_bound(mean, count, iterations + 2, constant, high - low, (low, high))
     assert got == pytest.approx(expected)
-    assert upper_confidence_bound(mean, count, iterations, constant, high - low, None) == pytest.approx(mean + bonus)
+    assert upper_confidence_bound(mean, count, iterations + 2, constant, high - low) == pytest.approx(mean + bonus)
+
+
+def test_the_spread_is_of_finite_means() -> None:
+    assert spread([3.0, -1.5, -math.inf, 2.0]) == 4.5
+    assert spread([7.0]) == spread([]) == spread([-math.inf]) == 0.0
 
 
 def test_the_mean_of_no_scores_is_below_every_other() -> None:
@@ -38,7 +43,7 @@ def test_huge_scores_have_a_mean_and_a_bound_that_are_numbers() -> None:
     assert candidate(0, huge, huge, huge).mean == pytest.approx(huge)
     assert candidate(0, -huge, -huge, huge).mean == pytest.approx(-huge / 3)
     for constant in (0.0, 1.0):
-        assert math.isfinite(upper_confidence_bound(huge, 1, 1, constant, huge - -huge, None))
+        assert math.isfinite(upper_confidence_bound(huge, 1, 3, constant, huge - -huge))
 
 
 def test_the_best_has_the_highest_mean_whatever_its_priority_and_stays() -> None:

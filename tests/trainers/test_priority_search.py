@@ -167,11 +167,13 @@ def test_the_priority_by_mean_is_the_mean(context: Any) -> None:
 def test_the_priority_by_ucb_adds_the_bonus_and_clips(context: Any) -> None:
     memory = context(numeric(score_range=(-13.0, 0.0)), scripted)
     search(memory, num_steps=3, score_function="ucb", ucb_exploration_constant=0.05)
-    # Each child has one rollout when it is recorded, in iteration `step`; the seed in the first.
+    # Each child has one rollout when it is recorded, in iteration `step`, and the spread is that of all scored so far.
+    means = [float(s.score) for s in memory.steps]
+    spread = {s.candidate: max(means[: i + 1]) - min(means[: i + 1]) for i, s in enumerate(memory.steps)}
     expected = {
         name: min(priority, 0.0)
         for name, priority in independent_priorities(
-            memory, lambda s: 0.05 * math.sqrt(math.log(max(s.step, 1) + 2)) * 13.0
+            memory, lambda s: 0.05 * math.sqrt(math.log(s.step + 2)) * spread[s.candidate]
         ).items()
     }
     assert {s.candidate: s.extra["priority"] for s in memory.steps[1:]} == pytest.approx(expected)
@@ -182,7 +184,7 @@ def test_ucb_explores_what_was_seen_less_where_mean_explores_what_scored_more(co
     explored = {}
     for function in ("mean", "ucb"):
         memory = context(numeric(score_range=(-13.0, 0.0)), scripted)
-        search(memory, num_steps=3, score_function=function, ucb_exploration_constant=0.5)
+        search(memory, num_steps=3, score_function=function, ucb_exploration_constant=5.0)
         explored[function] = [e["explored"] for e in memory.told("search.step")]
     assert explored["mean"] == [["seed"], ["s1.c0.p1", "s1.c0.p0"], ["s2.c0.p0", "s2.c1.p0"]]
     # With this constant every bound is clipped to the top, so the newest go first: the least visited ones.
@@ -197,13 +199,16 @@ def test_priority_by_time_explores_the_oldest_first(context: Any) -> None:
     ]  # fmt: skip
 
 
-def test_ucb_without_a_score_range_uses_the_scores_seen_and_says_so(context: Any) -> None:
-    memory = context(numeric(), scripted)
-    search(memory, num_steps=1, score_function="ucb")
-    assert any("score range" in w for w in memory.warnings)
-    by_name = {s.candidate: s.extra["priority"] for s in memory.steps[1:]}
-    spread = 2.0  # of -3 (seed), -2 and -1
-    assert by_name["s1.c0.p1"] == pytest.approx(-1.0 + math.sqrt(math.log(3)) * spread)
+def test_the_declared_range_clips_bounds_and_scales_no_bonus(context: Any) -> None:
+    for score_range in (None, (-1000.0, 0.0)):
+        memory = context(numeric(score_range=score_range), scripted)
+        search(memory, num_steps=1, score_function="ucb", ucb_exploration_constant=1.0)
+        by_name = {s.candidate: s.extra["priority"] for s in memory.steps[1:]}
+        spread = 2.0  # of -3 (seed), -2 and -1
+        bound = -1.0 + math.sqrt(math.log(3)) * spread
+        assert by_name["s1.c0.p1"] == pytest.approx(bound if score_range is None else 0.0)
+        assert by_name["s1.c0.p0"] == pytest.approx(-2.0 + math.sqrt(math.log(3)) * 1.0)
+        assert not memory.warnings
 
 
 def test_minimised_scores_stay_in_natural_units_and_priorities_point_up(context: Any) -> None:

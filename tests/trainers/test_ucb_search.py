@@ -9,7 +9,8 @@ import pytest
 
 from tests.trainers.memory_context import numeric, seeded
 from tests.trainers.scripted_search import examples, explored, kept, lines, script, targets
-from trace_bench.trainers.ucb_search import UCBSearch, upper_confidence_bound
+from trace_bench.trainers.candidates import upper_confidence_bound
+from trace_bench.trainers.ucb_search import UCBSearch
 
 
 def test_the_bound_is_the_formula() -> None:
@@ -20,33 +21,36 @@ def test_the_bound_is_the_formula() -> None:
     assert math.isfinite(upper_confidence_bound(1e308, 1, 9, 5.0, math.inf))
 
 
-# Scores are -|x - 3|; one training example and nothing to validate on, so each run is one score. c * range is 1.
+# Scores are -|x - 3|; one training example and nothing to validate on, so each run is one score. The constant is 1.
 ANSWERS = {"s1.c0.p0": 1.0, "s2.c0.p0": 2.5, "s3.c0.p0": -5.0, "s4.c0.p0": 2.0, "s5.c0.p0": 2.8}
+ONE = {"ucb_exploration_constant": 1.0, "evaluation_batch_size": 1}
 RANGE = {"score_range": (-10.0, 0.0)}
 
 
-def bound(scores: list[float], total: int) -> float:
-    return sum(scores) / len(scores) + math.sqrt(math.log(total) / len(scores))
+def bound(scores: list[float], total: int, spread: float) -> float:
+    return sum(scores) / len(scores) + math.sqrt(math.log(total) / len(scores)) * spread
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_a_search_by_hand(context: Any, direction: str) -> None:
-    span = (-10.0, 0.0) if direction == "maximize" else (0.0, 10.0)
+@pytest.mark.parametrize("end", [None, 10.0, 1000.0])
+def test_a_search_by_hand(context: Any, direction: str, end: float | None) -> None:
+    """The same whatever score range the task declares."""
+    span = None if end is None else (-end, 0.0) if direction == "maximize" else (0.0, end)
     memory = context(numeric(direction=direction, score_range=span), script(ANSWERS))
-    memory.search(UCBSearch, num_steps=4, ucb_exploration_constant=0.1, evaluation_batch_size=1)
-    # 1: the start (-3) alone; it runs again (-3), its child A (x=1) scores -2: 3 scores in all.
-    # 2: A, for -2 + sqrt(ln 3 / 1) = -0.95 is more than -3 + sqrt(ln 3 / 2) = -2.26. A again, then B (2.5): -0.5.
-    # 3: B: -0.5 + sqrt(ln 5) = 0.77 against A's -2 + sqrt(ln 5 / 2) = -1.10. B again, then C (-5): -8.
-    # 4: B: -0.5 + sqrt(ln 7 / 2) = 0.49 against A's -1.01, the start's -2.01 and C's -8 + sqrt(ln 7) = -6.6.
+    memory.search(UCBSearch, num_steps=4, **ONE)
+    # 1: the start (-3) alone; it runs again (-3), its child A (x=1) scores -2: 3 scores in all, means 1 apart.
+    # 2: A, for -2 + sqrt(ln 3) = -0.95 is more than -3 + sqrt(ln 3 / 2) = -2.26. A again, then B (2.5): -0.5.
+    # 3: means are 2.5 apart. B: -0.5 + 2.5 sqrt(ln 5) = 2.67, A's 0.24. B again, then C (-5): -8.
+    # 4: means are 7.5 apart. B: -0.5 + 7.5 sqrt(ln 7 / 2) = 6.90, A's 5.40, the start's 4.40, C's 2.46.
     assert explored(memory) == [["seed"], ["s1.c0.p0"], ["s2.c0.p0"], ["s2.c0.p0"]]
     assert [event["ucb"] for event in memory.told("search.step")] == pytest.approx(
-        [bound([-3.0], 1), bound([-2.0], 3), bound([-0.5], 5), bound([-0.5] * 2, 7)]
+        [-3.0, bound([-2.0], 3, 1.0), bound([-0.5], 5, 2.5), bound([-0.5] * 2, 7, 7.5)]
     )
     assert [s.extra["ucb"] for s in memory.steps[1:]] == pytest.approx(
-        [bound([-2.0], 3), bound([-0.5], 5), bound([-8.0], 7), bound([-1.0], 9)]
+        [bound([-2.0], 3, 1.0), bound([-0.5], 5, 2.5), bound([-8.0], 7, 7.5), bound([-1.0], 9, 7.5)]
     )
     assert lines(memory) == [(i, f"s{i}.c0.p0", "train", 1, None) for i in (1, 2, 3, 4)]
-    assert memory.best_state == {"x": 2.5}
+    assert memory.best_state == {"x": 2.5} and not memory.warnings
 
 
 def test_a_large_constant_goes_round_and_none_stays_with_the_best_mean(context: Any) -> None:
@@ -62,13 +66,13 @@ def test_a_large_constant_goes_round_and_none_stays_with_the_best_mean(context: 
 
 def test_the_lowest_bound_leaves_a_full_buffer_before_the_new_one_joins(context: Any) -> None:
     memory = context(numeric(**RANGE), script(ANSWERS))
-    memory.search(UCBSearch, num_steps=4, max_buffer_size=2, ucb_exploration_constant=0.1, evaluation_batch_size=1)
-    # 2: at 5 scores, start -3 + sqrt(ln 5 / 2) = -2.10, A -1.10: the start leaves. 3: at 7, A -1.01, B 0.49: A leaves
-    # for C, which is worse. 4: at 9, C, -8 + sqrt(ln 9) = -6.5, leaves.
+    memory.search(UCBSearch, num_steps=4, max_buffer_size=2, **ONE)
+    # 2: at 5 scores, means 1 apart, start -3 + sqrt(ln 5 / 2) = -2.10, A -1.10: the start leaves. 3: at 7, means 1.5
+    # apart, A -0.52, B 0.98: A leaves for C, which is worse. 4: at 9, means 7.5 apart, C 3.12, B 5.92: C leaves.
     assert [s.extra["evicted"] for s in memory.steps[1:]] == [None, "seed", "s1.c0.p0", "s3.c0.p0"]
-    # The scores of what has left still count into the total.
+    # The scores of what has left still count into the total, but not into the spread.
     assert [s.extra["ucb"] for s in memory.steps[1:]] == pytest.approx(
-        [bound([-2.0], 3), bound([-0.5], 5), bound([-8.0], 7), bound([-1.0], 9)]
+        [bound([-2.0], 3, 1.0), bound([-0.5], 5, 1.5), bound([-8.0], 7, 7.5), bound([-1.0], 9, 0.5)]
     )
     assert kept(memory) == [
         ["seed", "s1.c0.p0"], ["s1.c0.p0", "s2.c0.p0"], ["s2.c0.p0", "s3.c0.p0"], ["s2.c0.p0", "s4.c0.p0"],
@@ -85,24 +89,14 @@ def test_of_equal_bounds_the_newest_is_picked_and_the_oldest_leaves(context: Any
     assert [s.extra["evicted"] for s in memory.steps[1:]] == [None, "seed", "s1.c0.p0", "s2.c0.p0"]
 
 
-def test_the_scale_of_the_scores_changes_nothing_where_the_range_is_told(context: Any) -> None:
+def test_the_scale_of_the_scores_changes_nothing(context: Any) -> None:
     runs = []
     for scale in (1.0, 1000.0):
-        problem = targets([3.0, 5.0, 7.0], scale=scale, score_range=(-20.0 * scale, 0.0))
+        problem = targets([3.0, 5.0, 7.0], scale=scale)
         memory = context(problem, seeded(1))
         memory.search(UCBSearch, num_steps=8, evaluation_batch_size=1, ucb_exploration_constant=0.3)
         runs.append((explored(memory), kept(memory)))
     assert runs[0] == runs[1]
-
-
-def test_without_a_range_the_spread_of_the_scores_seen_scales_the_bonus_and_a_warning_says_so(context: Any) -> None:
-    memory = context(numeric(), script(ANSWERS))
-    memory.search(UCBSearch, num_steps=2, evaluation_batch_size=1)
-    assert any("score range" in warning for warning in memory.warnings)
-    # -3, -3 and -2 are a spread of 1; then -2 again and -0.5: 2.5.
-    assert [s.extra["ucb"] for s in memory.steps[1:]] == pytest.approx(
-        [-2.0 + math.sqrt(math.log(3)), -0.5 + 2.5 * math.sqrt(math.log(5))]
-    )
 
 
 def test_a_proposal_is_scored_on_a_fresh_sample_and_the_leader_on_everything(context: Any) -> None:

@@ -9,7 +9,7 @@ import heapq
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_bench.trainers.base import Rollout
@@ -89,20 +89,26 @@ class Orientation:
 
 
 def upper_confidence_bound(
-    mean: float, count: int, iterations: int, constant: float, span: float, clip: tuple[float, float] | None
+    mean: float, count: int, total: float, constant: float, span: float, clip: tuple[float, float] | None = None
 ) -> float:
-    """``clip(mean + constant * sqrt(ln(iterations + 2) / count) * span)``, after Hoeffding's inequality.
+    """``mean + constant * sqrt(ln(total) / count) * span``, after UCB1 (Auer, Cesa-Bianchi, Fischer, 2002).
 
     Args:
-        count: rollouts behind `mean`, at least 1.
-        iterations: finished before this one counts; 1 for the first children.
-        span: highest minus lowest score.
+        count: scores behind `mean`, at least 1.
+        total: what the bonus grows with, such as the number of all scores; at least 1.
+        span: width of the scores that compete (`spread`).
         clip: (lowest, highest) score, or None for no clipping.
     """
     most = sys.float_info.max
-    bound = mean + constant * math.sqrt(math.log(iterations + 2) / count) * min(span, most)
+    bound = mean + constant * math.sqrt(math.log(total) / count) * min(span, most)
     lowest, highest = clip or (-most, most)
     return min(max(bound, lowest), highest)
+
+
+def spread(means: Iterable[float]) -> float:
+    """Highest minus lowest of the finite `means`; 0 for fewer than two."""
+    finite = [mean for mean in means if math.isfinite(mean)]
+    return max(finite) - min(finite) if finite else 0.0
 
 
 class Memory:

@@ -18,3 +18,11 @@ VERBOSE = Param(
     "print a line for each step to the job's stdout.log; results do not depend on it",
     changes_results=False,
 )
+UCB_CONSTANT = Param(
+    "ucb_exploration_constant",
+    0.3,
+    float,
+    "weight of the exploration bonus, which is scaled by the spread of the means",
+    minimum=0.0,
+    aliases=("ucb_exploration_factor",),
+)

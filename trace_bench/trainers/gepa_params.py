@@ -10,14 +10,6 @@ from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
 MINIBATCH = 3
 """Examples, as in the paper."""
 ONE_AT_A_TIME = replace(NUM_THREADS, doc="proposals asked for at a time, of which there is one in each iteration here")
-UCB_CONSTANT = Param(
-    "ucb_exploration_constant",
-    1.0,
-    float,
-    "weight of the exploration bonus",
-    minimum=0.0,
-    aliases=("ucb_exploration_factor",),
-)
 
 
 def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE_AT_A_TIME) -> tuple[Param, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import Param, Search, Step
-from trace_bench.trainers.gepa_params import UCB_CONSTANT, gepa_params
+from trace_bench.trainers.common_params import UCB_CONSTANT
+from trace_bench.trainers.gepa_params import gepa_params
 
 if TYPE_CHECKING:
     from trace_bench.trainers.gepa import Chosen, Gepa
@@ -21,9 +22,8 @@ class GEPAUCB:
     `mean + c * span * sqrt(ln(t + 2) / (v + 1))`
 
     with its mean over the Pareto set, c = `ucb_exploration_constant`, t the iterations so far, v how often it was a
-    parent before, and span the width of the task's score range (where the task states none: of the means so far, and a
-    warning says so). All else is as in GEPA-Base: one module at a time, the gate on the minibatch, merges, answer,
-    cost.
+    parent before, and span the highest minus the lowest mean of all candidates. All else is as in GEPA-Base: one module
+    at a time, the gate on the minibatch, merges, answer, cost.
 
     The `extra` of a line tells the parent's bound (`parent_ucb`) and how often it had been a parent (`parent_chosen`).
 
@@ -53,8 +53,6 @@ class GEPAUCB:
 
         variant = _HighestBound(search.params["ucb_exploration_constant"])
         gepa = Gepa(search, variant, search.params["num_search_iterations"])
-        if gepa.population.bounds is None:
-            search.log.warn("the task states no score range; GEPA-UCB scales its bonus by the means seen.")
         yield from gepa.run()
 
 
@@ -65,14 +63,13 @@ class _HighestBound:
         self._constant = constant
 
     def parents(self, gepa: Gepa, step: int) -> list[Chosen]:
-        from trace_bench.trainers.candidates import upper_confidence_bound
+        from trace_bench.trainers.candidates import spread, upper_confidence_bound
         from trace_bench.trainers.gepa import Chosen
 
-        means = [m.mean for m in gepa.pool]
-        low, high = gepa.population.bounds or (min(means), max(means))
+        span = spread(m.mean for m in gepa.pool)
 
         def bound(member: Member) -> float:
-            return upper_confidence_bound(member.mean, member.chosen + 1, step - 1, self._constant, high - low, None)
+            return upper_confidence_bound(member.mean, member.chosen + 1, step + 1, self._constant, span)
 
         parent = max(gepa.pool, key=lambda m: (bound(m), m.created))
         return [Chosen(parent, {"parent_ucb": bound(parent), "parent_chosen": parent.chosen})]

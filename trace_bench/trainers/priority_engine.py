@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trace_bench.trainers.base import OtherThan, Param, Rollout, Search, State, Step
-from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
+from trace_bench.trainers.common_params import NUM_THREADS, UCB_CONSTANT, VERBOSE
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate, Memory
@@ -57,14 +57,7 @@ MEMORY = (
 )
 RANKING = (
     Param("score_function", "mean", str, "priority of a candidate", choices=("mean", "ucb", "time")),
-    Param(
-        "ucb_exploration_constant",
-        1.0,
-        float,
-        "weight of the exploration bonus",
-        minimum=0.0,
-        when={"score_function": ("ucb",)},
-    ),
+    replace(UCB_CONSTANT, when={"score_function": ("ucb",)}),
     Param(
         "use_best_candidate_to_explore",
         True,
@@ -113,8 +106,6 @@ class PriorityEngine:
         self.seed = self.population.seed
         self.clip = self.population.bounds
         self.minibatches = self.population.minibatches(self.params["train_batch_size"])
-        if self.params.get("score_function") == "ucb" and self.clip is None:
-            search.log.warn("the task states no score range; score_function ucb scales its bonus by the scores seen.")
         self.long_term, self.short_term = Memory(), Memory()
 
     def run(self) -> Generator[Step, None, State | None]:
@@ -205,17 +196,15 @@ class PriorityEngine:
 
     def priority(self, candidate: Candidate, iterations: int) -> float:
         """Priority after `iterations`; higher is explored earlier."""
-        from trace_bench.trainers.candidates import upper_confidence_bound
+        from trace_bench.trainers.candidates import spread, upper_confidence_bound
 
         match self.params["score_function"]:
             case "time":
                 return -float(candidate.created)
             case "ucb":
-                scores: list[Any] = [score for known in self.population.known.values() for score in known.scores]
-                low, high = self.clip or (min(scores), max(scores))
-                constant = self.params["ucb_exploration_constant"]
+                constant, span = self.params["ucb_exploration_constant"], spread(c.mean for c in self.population)
                 return upper_confidence_bound(
-                    candidate.mean, len(candidate.scores), iterations, constant, high - low, self.clip
+                    candidate.mean, len(candidate.scores), iterations + 2, constant, span, self.clip
                 )
             case _:
                 return candidate.mean

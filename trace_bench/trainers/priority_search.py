@@ -35,16 +35,16 @@ class PrioritySearch:
 
     ### Priority
     With `mean` the mean of all of a candidate's scores, minibatches included, `n` the number of them, `t` the number of
-    the step, and `low`, `high` the ends of the task's score range, all turned so that higher is better:
+    the step, and `spread` the highest minus the lowest mean of all candidates, all turned so that higher is better:
 
     | value | priority |
     |---|---|
     | `mean` | `mean` |
-    | `ucb` | `mean + c · sqrt(ln(t + 2) / n) · (high − low)`, clipped to `low … high` |
+    | `ucb` | `mean + c · sqrt(ln(t + 2) / n) · spread`, clipped to the task's score range |
     | `time` | minus the order of creation: the oldest first |
 
-    A task without a score range (`[score] range`) gives `ucb` the spread of the scores seen so far and no clipping; a
-    warning says so.
+    A task without a score range (`[score] range`) has no clipping. The range is no measure for the bonus: where states
+    differ by 1 on a range of 20, the bonus would outweigh every difference.
 
     ### Memory
     With `memory_update_frequency` `k` above 0, what a step explored or made goes into a short-term memory, the only one

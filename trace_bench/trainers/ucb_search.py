@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import sys
 from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
-from trace_bench.trainers.common_params import VERBOSE
+from trace_bench.trainers.common_params import UCB_CONSTANT, VERBOSE
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
@@ -32,10 +30,11 @@ class UCBSearch:
     6. **Judge.** Every `eval_frequency` steps, and after the last, the state of the buffer with the highest mean, of equal
        ones the newest, is scored on all examples of the selection split, once.
 
-    A state's bound is `mean + c · sqrt(ln T / n) · range` (UCB1: Auer, Cesa-Bianchi, Fischer, 2002, with `c` in place of
+    A state's bound is `mean + c · sqrt(ln T / n) · spread` (UCB1: Auer, Cesa-Bianchi, Fischer, 2002, with `c` in place of
     `sqrt(2)`), with `mean` and `n` of all its scores so far, `T` the number of all scores of all states so far, those that
-    left the buffer included, `c` the `ucb_exploration_constant`, and `range` the width of the task's score range, or where
-    it states none the spread of all scores so far (a warning says so). Scores are turned so that higher is better.
+    left the buffer included, `c` the `ucb_exploration_constant`, and `spread` the highest minus the lowest mean in the
+    buffer. A task's score range is no measure for it: where states differ by 1 on a range of 20, the bonus outweighs every
+    difference, and the states take turns. Scores are turned so that higher is better.
 
     The final state is that of step 6. A step costs up to `b + e` evaluations for minibatches of `b` and `e` examples to
     score on, one call, and what it judges.
@@ -43,7 +42,7 @@ class UCBSearch:
     ### Where it differs from OpenTrace
     | OpenTrace (`UCBSearchAlgorithm`) | here | why |
     |---|---|---|
-    | the bonus takes scores for numbers of 0 to 1 | scaled by the score range | a bound says little where scores go to 1000 |
+    | the bonus takes scores for numbers of 0 to 1 | scaled by the spread of the means in the buffer | a bonus of 1 is nothing where scores go to 1000, and everything where they differ by 0.01 |
     | the start is scored on `evaluation_batch_size` examples | on all: step 0 | the same start for all trainers |
     | judgements, on test data, do not count into a state's statistics | they are on the selection split and count | nothing that was paid for is thrown away |
     | a proposal known already joins as another arm | dropped (event `proposal.dropped`) | two arms for one state share nothing of what is known |
@@ -59,14 +58,7 @@ class UCBSearch:
         NUM_EPOCHS,
         TRAIN_BATCH_SIZE,
         Param("max_buffer_size", 10, int, "states in the buffer", minimum=1),
-        Param(
-            "ucb_exploration_constant",
-            1.0,
-            float,
-            "weight of the exploration bonus",
-            minimum=0.0,
-            aliases=("ucb_exploration_factor",),
-        ),
+        UCB_CONSTANT,
         Param(
             "evaluation_batch_size",
             20,
@@ -89,26 +81,12 @@ class UCBSearch:
         return (yield from _Bandit(search).run())
 
 
-def upper_confidence_bound(mean: float, count: int, total: int, constant: float, span: float) -> float:
-    """``mean + constant * sqrt(ln(total) / count) * span``, no further out than floats go.
-
-    Args:
-        count: scores behind `mean`, at least 1. total: scores of all arms, at least `count`.
-        span: highest minus lowest score.
-    """
-    most = sys.float_info.max
-    bound = mean + constant * math.sqrt(math.log(total) / count) * min(span, most)
-    return min(max(bound, -most), most)
-
-
 class _Bandit(Walk):
     def __init__(self, search: Search) -> None:
         super().__init__(search)
         self._size: int = self.params["evaluation_batch_size"]
         self._buffer = [self.population.seed]
         self.say_if_idle(self._size, "evaluation_batch_size")
-        if self.population.bounds is None:
-            search.log.warn("the task states no score range; the bonus of UCBSearch is scaled by the scores seen.")
 
     def run(self) -> Generator[Step, None, State]:
         step = 0
@@ -152,7 +130,8 @@ class _Bandit(Walk):
 
     def _bounds(self) -> dict[str, float]:
         """Of all in the buffer, by id, after all scores so far."""
-        scores = [score for known in self.population for score in known.scores]
-        low, high = self.population.bounds or (min(scores), max(scores))
-        constant, total = self.params["ucb_exploration_constant"], len(scores)
-        return {c.id: upper_confidence_bound(c.mean, len(c.scores), total, constant, high - low) for c in self._buffer}
+        from trace_bench.trainers.candidates import spread, upper_confidence_bound
+
+        total = sum(len(known.scores) for known in self.population)
+        constant, span = self.params["ucb_exploration_constant"], spread(c.mean for c in self._buffer)
+        return {c.id: upper_confidence_bound(c.mean, len(c.scores), total, constant, span) for c in self._buffer}

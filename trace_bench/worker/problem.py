@@ -287,7 +287,7 @@ class Problem:
             than the worst honest score.
         agent: None means that the response is the value of the only trainable parameter.
         test: empty unless `BuildContext.test_seed` was given and the task has held-out data.
-        score_range: (worst, best) in natural units, as far as known; used to scale exploration bonuses.
+        score_range: (worst, best) in natural units, as far as known; exploration bounds are clipped to it.
         metrics: what the guide measures, the task's own score (``score``) among it; empty for a task that declares
             nothing but a score. Set by the worker, from ``task.toml`` and the run's objective.
         comparison: what states are compared by. Set by the worker, together with `direction`, `failure_score` and
