@@ -6,11 +6,6 @@ from typing import Any
 
 from trace_bench.trainers.registry import load_trainers
 
-ENDLESS = (
-    "num_steps", "num_epochs", "num_iterations", "num_search_iterations", "iterations", "num_generations", "max_steps",
-    "num_rounds", "max_depth",
-)  # fmt: skip
-"""Names of parameters that say how long a search goes on by itself."""
 SEARCHES: dict[str, Any] = {
     name: trainer
     for name, trainer in load_trainers().items()
@@ -18,6 +13,6 @@ SEARCHES: dict[str, Any] = {
 }
 
 
-def endless(name: str) -> dict[str, int]:
-    """Parameters of the search `name`."""
-    return {p.name: 1000 for p in SEARCHES[name].params if p.name in ENDLESS}
+def endless(name: str) -> dict[str, Any]:
+    """Parameters of the search `name` with which only a budget ends it."""
+    return {p.name: p.endless for p in SEARCHES[name].params if p.endless is not None}

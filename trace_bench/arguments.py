@@ -28,6 +28,7 @@ class Argument:
         type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``. None is accepted where it is the default.
         minimum, maximum: inclusive, for numbers.
         when: other arguments, with the values at which this one has an effect.
+        endless: see `trace_bench.worker.training.Param`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Argument:
     choices: tuple[Any, ...] | None = None
     aliases: tuple[str, ...] = ()
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    endless: Any = None
 
     def __post_init__(self) -> None:
         if self.type is float and isinstance(self.default, int) and not isinstance(self.default, bool):

@@ -439,6 +439,7 @@ class RunConfig(Section):
     the first one's."""
 
     _source: Source = PrivateAttr(default_factory=Source)
+    _always_bounded: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -451,6 +452,18 @@ class RunConfig(Section):
     def source(self) -> Source:
         """Where each value was written; no part of the config's equality."""
         return self._source
+
+    @property
+    def always_bounded(self) -> bool:
+        """A search without a bound ends after its default number of steps even if there is a budget: the rule of
+        earlier versions, for their runs."""
+        return self._always_bounded
+
+    def bounded(self, always: bool) -> RunConfig:
+        """A copy with `always_bounded`."""
+        made = self.model_copy()
+        made._always_bounded = always
+        return made
 
     @property
     def warnings(self) -> tuple[str, ...]:

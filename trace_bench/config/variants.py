@@ -111,7 +111,7 @@ class _Entry:
             )
             self._not_in_the_way_of_options(own, path)
             written = given | {f"optimizer.{key}": value for key, value in optimizer_given.items()}
-            params = _filled(self._arguments, shared | on_entry | given)
+            params = self._bounded(shared | on_entry | given, path)
             optimizer_kwargs = _filled(optimizer_arguments, shared_optimizer | entry_optimizer | optimizer_given)
             idle.look(self._arguments, params, on_entry, given)
             self._refuse(idle.given, path, self._owner, params, self._arguments)
@@ -141,6 +141,41 @@ class _Entry:
             idle_optimizer.on_entry, (*self._path, "optimizer_kwargs"), optimizer_owner, {}, optimizer_arguments
         )
         return result
+
+    def _bounded(self, given: Mapping[str, Any], path: Path_) -> FrozenDict:
+        """All parameters. With a budget of the job, and no parameter that says how long the search goes on, it goes on
+        until the budget ends; what is to go on so without any budget is refused."""
+        filled = _filled(self._arguments, given)
+        bounds = [a for a in self._arguments if a.endless is not None and without_effect(a, filled) is None]
+        budget = self._config.budget
+        of_job, of_run = (
+            any(value is not None for value in part.model_dump(exclude={"run"}).values())
+            for part in (budget, budget.run)
+        )
+        if of_job and not self._config.always_bounded and not any(a.name in given for a in bounds):
+            return _filled(self._arguments, {**given, **{a.name: a.endless for a in bounds}})
+        endless = bounds and all(filled[a.name] == a.endless for a in bounds)
+        if endless and not of_job and not of_run:
+            said = next((a for a in bounds if a.name in given), bounds[0])
+            self._problems.append(
+                f"{self._place(said, path)}: {said.name} is {said.endless}, so the search goes on until a budget ends, "
+                f"and there is none; set budget.evaluations (or calls, tokens, usd, seconds), or another {said.name}"
+            )
+        return filled
+
+    def _place(self, argument: Argument, path: Path_) -> str:
+        """Where `argument` was given: in the variant at `path`, in its entry, or for all trainers."""
+        variant = self._entry.params_variants[path[-1]] if isinstance(path[-1], int) else {}
+        layers: tuple[tuple[Mapping[str, Any], Path_], ...] = (
+            (variant, path),
+            (self._entry.knobs, (*self._path, "knobs")),
+            (self._config.trainer_kwargs, ("trainer_kwargs",)),
+        )
+        for given, above in layers:
+            for key in given:
+                if find(self._arguments, key) is argument:
+                    return self._where(above)(key)
+        return self._where(path)("")
 
     def _not_in_the_way_of_options(self, own: Mapping[str, Any], path: Path_) -> None:
         """Refuse an option whose parameter the entry, or its variant `own`, sets under another name."""

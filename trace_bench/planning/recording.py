@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,8 @@ from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import is_final
 from trace_bench.records.runs import find_run
+from trace_bench.trainers.base import Param, is_endless
+from trace_bench.trainers.registry import load_trainer
 
 SHOWN = 3
 """Most jobs that one message names."""
@@ -132,6 +134,7 @@ class Recording:
         elif not config.llms and (config.llm is None or config.llm.model is None):
             theirs = self.config({})
             changes |= {"llm": _filled(config.llm, theirs.llm), "llms": theirs.llms}
+        config = config.bounded(not until_budget(self.jobs.values()))
         if "job_timeout" not in config.source.root and "job_timeout" in self.snapshot:
             changes["job_timeout"] = self.snapshot["job_timeout"]
         return config.changed(changes, warnings=warnings)
@@ -253,6 +256,24 @@ class Recording:
             then = theirs_.model_dump() if theirs_ else None
             return f"its model is {_short(model.model_dump())}, and was {_short(then)}"
         return "; ".join(_difference(name, mine[name], nearest[name]) for name in differing)
+
+
+def until_budget(jobs: Iterable[ManifestEntry]) -> bool:
+    """Whether a search of `jobs`, which are those of one run, goes on until its budget ends.
+
+    Where none does, the run may be of an earlier version, in which a search without a bound had its default number of
+    steps whatever the budget. If it is of none, both rules give the same jobs.
+    """
+    known: dict[str, Sequence[Param]] = {}
+    for entry in jobs:
+        if entry.trainer_id not in known:
+            try:
+                known[entry.trainer_id] = load_trainer(entry.trainer_id).params
+            except ConfigError:
+                known[entry.trainer_id] = ()  # the plan says that it is missing
+        if is_endless(known[entry.trainer_id], entry.resolved_trainer_kwargs):
+            return True
+    return False
 
 
 def hardened(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from trace_bench.worker.training import (
     StopTraining,
     TrainContext,
     Trainer,
+    is_endless,
     selection_of,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "StopTraining",
     "TrainContext",
     "Trainer",
+    "is_endless",
     "selection_of",
 ]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
-from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
-from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
+from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
+from trace_bench.trainers.common_params import NUM_EPOCHS, NUM_THREADS, VERBOSE
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate

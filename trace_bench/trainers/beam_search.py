@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, TRAIN_BATCH_SIZE, Walk
-from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
+from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE, bound
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
@@ -59,7 +59,7 @@ class BeamSearch:
     summary = "Keeps the best few of a beam of states and of the proposals for each of them."
     source = "OpenTrace, BeamsearchAlgorithm and BeamsearchHistoryAlgorithm"
     params: tuple[Param, ...] = (
-        Param("max_depth", 2, int, "steps: how often the beam is expanded", minimum=1, aliases=("num_steps",)),
+        bound("max_depth", 2, "steps: how often the beam is expanded", aliases=("num_steps",)),
         Param("beam_width", 3, int, "states that go on to the next depth", minimum=1),
         Param("num_proposals", 4, int, "proposals for each state of the beam", minimum=1),
         TRAIN_BATCH_SIZE,
@@ -116,7 +116,7 @@ class _Beam(Walk):
 
     def run(self) -> Generator[Step, None, State]:
         beam, depth = [self.population.seed], 0
-        while depth < self.params["max_depth"]:
+        while self.search.endless or depth < self.params["max_depth"]:
             depth += 1
             beam = yield from self._expand(depth, beam)
         final = []

@@ -6,12 +6,12 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trace_bench.trainers.base import Param, Rollout, Search, Step
+from trace_bench.trainers.common_params import bound
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
 
-NUM_STEPS = Param("num_steps", 5, int, "steps: one minibatch each", minimum=1)
-NUM_EPOCHS = Param("num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0)
+NUM_STEPS = bound("num_steps", 5, "steps: one minibatch each")
 TRAIN_BATCH_SIZE = Param("train_batch_size", 1, int, "examples in a minibatch", minimum=1, aliases=("batch_size",))
 EVAL_FREQUENCY = Param(
     "eval_frequency",
@@ -45,7 +45,8 @@ class Walk:
 
     def more(self, step: int) -> bool:
         """Whether there is another step after `step` of them."""
-        return bool(step < self.params["num_steps"] or self.minibatches.epochs < self.params["num_epochs"])
+        left = step < self.params["num_steps"] or self.minibatches.epochs < self.params["num_epochs"]
+        return bool(self.search.endless or left)
 
     def sample(self, size: int) -> tuple[int, ...]:
         """Examples of the selection split, a fresh draw without replacement; all of them for 0, or where there are no

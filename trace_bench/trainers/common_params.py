@@ -1,7 +1,22 @@
 """Parameters that several trainers have, said once."""
 
+from typing import Any
+
 from trace_bench.trainers.base import Param
 
+MANY = 10**9
+"""Steps, for a framework that takes no other answer than a number: a budget ends the search before."""
+UNTIL = "0: until a budget ends"
+
+
+def bound(name: str, default: int, doc: str, *, aliases: tuple[str, ...] = (), **more: Any) -> Param:
+    """A parameter that ends a search after so many steps; with 0 a budget does."""
+    return Param(name, default, int, f"{doc}; {UNTIL}", minimum=0, aliases=aliases, endless=0, **more)
+
+
+NUM_EPOCHS = Param(
+    "num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0, endless=0
+)
 NUM_THREADS = Param(
     "num_threads",
     1,

@@ -6,6 +6,7 @@ They differ in who becomes a parent, and in who stays one that can become it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -97,7 +98,9 @@ class Gepa:
             StopTraining: passed on.
         """
         every = self.search.params["merge_every"]
-        for step in range(1, self._iterations + 1):
+        for step in itertools.count(1):
+            if step > self._iterations and not self.search.endless:
+                return
             merge = self._merges.take(self.pool) if every and step % every == 0 else None
             if merge is not None:
                 parents = [merge.older, merge.newer]

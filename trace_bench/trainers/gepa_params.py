@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trace_bench.trainers.base import Param
-from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
+from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE, bound
 
 MINIBATCH = 3
 """Examples, as in the paper."""
@@ -16,12 +16,10 @@ def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE
     """The shared parameters around `own`; the number of iterations is called `iterations`."""
     names = ("num_iters", "num_search_iterations")
     return (
-        Param(
+        bound(
             iterations,
             default,
-            int,
             "iterations: a reflection on each parent that was chosen, or one merge",
-            minimum=1,
             aliases=("gepa_iters", *(name for name in names if name != iterations)),
         ),
         *own,

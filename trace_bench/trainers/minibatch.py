@@ -7,8 +7,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import Param, Search, State, Step
-from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
-from trace_bench.trainers.common_params import VERBOSE
+from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
+from trace_bench.trainers.common_params import NUM_EPOCHS, VERBOSE
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trace_bench.trainers.base import OtherThan, Param, Rollout, Search, State, Step
-from trace_bench.trainers.common_params import NUM_THREADS, UCB_CONSTANT, VERBOSE
+from trace_bench.trainers.common_params import NUM_EPOCHS, NUM_THREADS, UCB_CONSTANT, VERBOSE, bound
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate, Memory
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from trace_bench.trainers.proposer import Explored
 
 LOOP = (
-    Param("num_steps", 5, int, "iterations: explore, propose, evaluate", minimum=1, aliases=("ps_steps",)),
-    Param("num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0),
+    bound("num_steps", 5, "iterations: explore, propose, evaluate", aliases=("ps_steps",)),
+    NUM_EPOCHS,
     Param("num_batches", 1, int, "minibatches for each explored candidate", minimum=1, aliases=("ps_batches",)),
     Param("num_candidates", 2, int, "candidates explored in one step", minimum=1, aliases=("ps_candidates",)),
     Param("num_proposals", 2, int, "proposals for each candidate and minibatch", minimum=1, aliases=("ps_proposals",)),
@@ -112,7 +112,8 @@ class PriorityEngine:
         self.long_term.push(self.seed, math.inf)
         self.seen(self.seed, self.search.start.rollouts, self.search.start.split)
         step = 0
-        while step < self.params["num_steps"] or self.minibatches.epochs < self.params["num_epochs"]:
+        num_steps, num_epochs = self.params["num_steps"], self.params["num_epochs"]
+        while self.search.endless or step < num_steps or self.minibatches.epochs < num_epochs:
             step += 1
             yield from self._iterate(step)
         return self.result()

@@ -174,6 +174,7 @@ class Proposer:
         variables: Sequence[Mapping[str, Any]] = (),
         **request: Any,
     ) -> Mapping[str, Any]:
+        self._memo.stall.asked()
         return self._context.chat([dict(m) for m in messages], slot=slot, variables=variables, **request)
 
     def _told(self, proposal: Proposal) -> State | None:

@@ -7,6 +7,7 @@ from collections.abc import Generator
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.common_params import bound
 from trace_bench.worker.problem import Parameter, Value
 
 
@@ -24,7 +25,7 @@ class RandomProposals:
     name = "RandomProposals"
     summary = "Draws states at random, without a model."
     source = "none: the baseline of blind search"
-    params: tuple[Param, ...] = (Param("num_steps", 10, int, "states to draw", minimum=1),)
+    params: tuple[Param, ...] = (bound("num_steps", 10, "states to draw"),)
     uses_llm = False
     uses_graph = False
 
@@ -42,7 +43,7 @@ class RandomProposals:
                 )
         chance = search.random("proposals")
         step = 0
-        while step < search.params["num_steps"]:
+        while search.endless or step < search.params["num_steps"]:
             step += 1
             state = {p.name: _drawn(chance, p) for p in search.problem.trainable}
             rollouts = search.evaluate(state, search.examples(search.selection), search.selection)

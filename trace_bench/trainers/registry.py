@@ -173,6 +173,7 @@ def arguments_of(params: tuple[Param, ...]) -> tuple[Argument, ...]:
             choices=p.choices,
             aliases=p.aliases,
             when=p.when,
+            endless=p.endless,
         )
         for p in params
     )

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from trace_bench.trainers.base import Param, Search, State, Step
 from trace_bench.trainers.basic_search import Climb
-from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_EPOCHS, NUM_STEPS, TRAIN_BATCH_SIZE
-from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE
+from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_STEPS, TRAIN_BATCH_SIZE
+from trace_bench.trainers.common_params import NUM_EPOCHS, NUM_THREADS, VERBOSE
 from trace_bench.trainers.minibatch import Descent
 
 NUM_BATCHES = Param("num_batches", 1, int, "minibatches in a step; each gives proposals of its own", minimum=1)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from trace_bench.worker.checkpoint import digest_of
 from trace_bench.worker.problem import Value
+from trace_bench.worker.stall import Stall
 from trace_bench.worker.training import Rollout, TrainContext
 
 MEMO_BYTES = 64 << 20
@@ -32,10 +33,12 @@ class Memo:
     Args:
         context: evaluates, counts, and looks whether the search is to stop.
         limit: size of the rollouts that are remembered, in bytes, as `ROLLOUT_BYTES` and the feedback's characters.
+        stall: notices when nothing is evaluated any more.
     """
 
-    def __init__(self, context: TrainContext, limit: int = MEMO_BYTES) -> None:
+    def __init__(self, context: TrainContext, limit: int = MEMO_BYTES, stall: Stall | None = None) -> None:
         self._context = context
+        self.stall = stall or Stall()
         self._limit = limit
         self._known: OrderedDict[Key, Rollout] = OrderedDict()
         self._size = 0
@@ -48,6 +51,7 @@ class Memo:
         """
         indices = list(example_indices)
         if not self._context.deterministic:
+            self.stall.evaluated()
             return self._context.evaluate(state, indices, split)
         digest = digest_of(state)
         distinct = dict.fromkeys(indices)
@@ -55,11 +59,13 @@ class Memo:
         missing = [index for index in distinct if index not in found]
         if missing:
             made = self._context.evaluate(state, missing, split)
+            self.stall.evaluated()
             for index, rollout in zip(missing, made, strict=True):
                 found[index] = rollout
                 self._keep((digest, split, index), rollout)
         else:
             self._context.check()
+            self.stall.known()
         self._context.count_saved(len(indices) - len(missing))
         return [found[index] for index in indices]
 
@@ -76,9 +82,11 @@ class Memo:
             StopTraining: the budget has none left.
         """
         if self._context.deterministic and self._get((digest_of(state), split, index)) is not None:
+            self.stall.known()
             self._context.count_saved(1)
         else:
             self._context.count_evaluations(1)
+            self.stall.evaluated()
 
     def keep(self, state: Mapping[str, Value], index: int, split: str, rollout: Rollout) -> None:
         """Remember what an evaluation through a graph came to."""

@@ -13,7 +13,18 @@ from typing import Any
 from trace_bench.errors import TrainerError
 from trace_bench.worker.memo import Memo
 from trace_bench.worker.problem import Problem
-from trace_bench.worker.training import Search, State, Step, StopTraining, TrainContext, Trainer, selection_of
+from trace_bench.worker.stall import Stall, Stalled
+from trace_bench.worker.training import (
+    ChatModel,
+    Search,
+    State,
+    Step,
+    StopTraining,
+    TrainContext,
+    Trainer,
+    is_endless,
+    selection_of,
+)
 
 PROPOSER = "trace_bench.trainers.proposer"
 """Where `Proposer` is, by name: the worker runs trainers and optimizers without knowing any."""
@@ -30,7 +41,8 @@ def run_search(
         TrainerError: nothing to change or to learn from; or from the trainer. PhaseFailure, TaskError: passed on.
     """
     try:
-        memo = Memo(context)
+        stall = Stall(is_endless(getattr(trainer, "params", ()), params))
+        memo = Memo(context, stall=stall)
         start = _start(problem, context, memo)
         proposer = None
         if trainer.uses_graph:
@@ -44,12 +56,13 @@ def run_search(
             start=start,
             evaluate=memo.evaluate,
             proposer=proposer,
-            chat=context.chat,
+            chat=_watched(context.chat, stall),
             embed=context.embed,
             log=context,
             programs=context.programs,
             extra_dir=context.extra_dir,
             knows=memo.knows,
+            endless=stall.endless,
         )
         steps = trainer.search(search)
         while True:
@@ -58,8 +71,22 @@ def run_search(
             except StopIteration as end:
                 return (dict(context.best_state) if end.value is None else end.value), "completed"
             context.record(step)
+    except Stalled as stop:
+        context.event("search.stalled", calls=stall.calls, requests=stall.requests)
+        return dict(context.best_state), stop.reason
     except StopTraining as stop:
         return dict(context.best_state), stop.reason
+
+
+def _watched(chat: ChatModel, stall: Stall) -> ChatModel:
+    """`chat`, for the search's own thread: each call is counted by `stall`, which may end the search before it."""
+
+    def watched(messages: list[dict[str, str]], **request: Any) -> dict[str, Any]:
+        stall.check()
+        stall.asked()
+        return chat(messages, **request)
+
+    return watched
 
 
 def _start(problem: Problem, context: TrainContext, memo: Memo) -> Step:

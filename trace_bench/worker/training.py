@@ -35,6 +35,9 @@ class Param:
         when: other parameters, with the values at which this one has an effect: ``{"score_function": ("ucb",)}``. Given
             where it has none, it is refused.
         changes_results: False for what is known to change nothing but how long a search takes, or what it prints.
+        endless: of a parameter that says how long a search goes on by itself: the value with which it does not end the
+            search. If all such parameters have it, the search goes on until a budget ends (`Search.endless`). A config
+            with a budget of the job that gives none of them has that value for all. None: any other parameter.
     """
 
     name: str
@@ -47,6 +50,17 @@ class Param:
     maximum: float | None = None
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     changes_results: bool = True
+    endless: Any = None
+
+
+def is_endless(known: Sequence[Param], params: Mapping[str, Any]) -> bool:
+    """Whether none of the parameters that may end a search does: it goes on until a budget ends.
+
+    Args:
+        known: of the trainer. params: their values.
+    """
+    bounds = [p for p in known if p.endless is not None and all(params.get(n) in v for n, v in p.when.items())]
+    return bool(bounds) and all(params.get(p.name) == p.endless for p in bounds)
 
 
 class StopTraining(Exception):
@@ -55,7 +69,7 @@ class StopTraining(Exception):
     A trainer lets it pass; what it has reported until then counts.
     """
 
-    def __init__(self, reason: Literal["budget", "timeout", "interrupted"]) -> None:
+    def __init__(self, reason: Literal["budget", "timeout", "interrupted", "completed"]) -> None:
         super().__init__(reason)
         self.reason = reason
 
@@ -174,6 +188,7 @@ class Search:
             no graph.
         chat, embed: a model, for what is no proposal; each call is named by a slot.
         knows: ``knows(state, index, split)``: whether `evaluate` returns this rollout without an evaluation.
+        endless: no parameter ends the search: it goes on until `evaluate` or `chat` raises.
         programs: opens candidate programs, for graphs of a trainer's own.
         extra_dir: a folder for what a framework writes by itself; it is collected as ``artifacts/extra/``.
     """
@@ -191,6 +206,7 @@ class Search:
     programs: Programs
     extra_dir: Path
     knows: Callable[[Mapping[str, Value], int, str], bool] = lambda state, index, split: False
+    endless: bool = False
 
     @property
     def selection(self) -> str:

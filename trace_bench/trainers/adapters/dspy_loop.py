@@ -16,6 +16,7 @@ from trace_bench.trainers.adapters.foreign import Foreign
 from trace_bench.trainers.adapters.imports import importing
 from trace_bench.trainers.adapters.judging import Judging
 from trace_bench.trainers.base import Search, Slot, State
+from trace_bench.trainers.common_params import MANY
 from trace_bench.worker.graph_nodes import clipped
 
 # Read when dspy is imported: HOME cannot be written to in a sandbox.
@@ -150,7 +151,7 @@ class Run:
     def _copro(self, model: Any) -> tuple[Any, list[Any]]:
         params = self._search.params
         optimizer = COPRO(
-            prompt_model=model, metric=_score, breadth=params["breadth"], depth=params["depth"],
+            prompt_model=model, metric=_score, breadth=params["breadth"], depth=params["depth"] or MANY,
             init_temperature=params["init_temperature"],
         )  # fmt: skip
         judges = self._examples(self._search.selection)
@@ -167,7 +168,7 @@ class Run:
 
     def _gepa(self, model: Any) -> tuple[Any, list[Any]]:
         params = self._search.params
-        calls = params["max_metric_calls"]
+        calls = params["max_metric_calls"] or (MANY if params["auto"] == "budget" else 0)
         names = ("reflection_minibatch_size", "candidate_selection_strategy", "component_selector", "use_merge")
         optimizer = GEPA(
             metric=_scored, auto=None if calls else params["auto"], max_metric_calls=calls or None, reflection_lm=model,

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from trace_bench.trainers.base import Param, Search, State, Step
-from trace_bench.trainers.common_params import VERBOSE
+from trace_bench.trainers.common_params import VERBOSE, bound
 
 
 def _for(*optimizers: str) -> Mapping[str, tuple[Any, ...]]:
@@ -49,7 +49,7 @@ _PARAMS = (
         when=_for("mipro", "copro"),
     ),
     Param("breadth", 10, int, "instructions proposed at a time", minimum=2, when=_for("copro")),
-    Param("depth", 3, int, "rounds of proposals, each told the scores of those before", minimum=1, when=_for("copro")),
+    bound("depth", 3, "rounds of proposals, each told the scores of those before", when=_for("copro")),
     Param("max_steps", 8, int, "steps", minimum=1, when=_for("simba")),
     Param("bsize", 32, int, "training examples of a step; no more than there are", minimum=1, when=_for("simba")),
     Param(
@@ -58,14 +58,16 @@ _PARAMS = (
         int,
         "examples that are scored, as the package counts them; 0: as auto says",
         minimum=0,
+        endless=0,
         when=_for("gepa"),
     ),
     Param(
         "auto",
         "light",
         str,
-        "size of the search",
-        choices=("light", "medium", "heavy"),
+        "size of the search; budget: until a budget ends",
+        choices=("light", "medium", "heavy", "budget"),
+        endless="budget",
         when={**_for("gepa"), "max_metric_calls": (0,)},
     ),
     Param(

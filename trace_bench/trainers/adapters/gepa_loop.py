@@ -101,7 +101,7 @@ class Run:
             adapter=self,
             reflection_strategy=_Reflection(self, foreign),
             callbacks=[self],
-            stop_callbacks=[lambda state: state.i + 1 >= params["num_iters"]],
+            stop_callbacks=[lambda state: 0 < params["num_iters"] <= state.i + 1],
             max_metric_calls=params["max_metric_calls"] or None,
             merge_val_overlap_floor=min(5, len(judges)),
             skip_perfect_score=params["skip_perfect_score"] and perfect is not None,

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from trace_bench.trainers.base import Param, Search, State, Step
-from trace_bench.trainers.common_params import VERBOSE
+from trace_bench.trainers.common_params import VERBOSE, bound
 
 _PARAMS = (
-    Param("num_iters", 20, int, "iterations: one reflection, or one merge, each", minimum=1, aliases=("gepa_iters",)),
+    bound("num_iters", 20, "iterations: one reflection, or one merge, each", aliases=("gepa_iters",)),
     Param(
         "max_metric_calls",
         0,
         int,
         "stop after the iteration in which so many examples were scored, as the package counts them; 0: no such limit",
         minimum=0,
+        endless=0,
     ),
     Param(
         "reflection_minibatch_size",

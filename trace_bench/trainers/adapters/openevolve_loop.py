@@ -17,6 +17,7 @@ from trace_bench.trainers.adapters.imports import importing
 from trace_bench.trainers.answers import content
 from trace_bench.trainers.base import Rollout, Search, Slot, State
 from trace_bench.trainers.candidates import Minibatches
+from trace_bench.trainers.common_params import MANY
 from trace_bench.trainers.population import state_key
 from trace_bench.worker.graph_nodes import clipped
 
@@ -63,7 +64,7 @@ class Run:
         process_parallel._worker_llm_ensemble = self
         process_parallel._worker_prompt_sampler = sampler.PromptSampler(config.prompt)
         loop = _Controller(config, programs, self)
-        best = asyncio.run(loop.run_evolution(1, self._search.params["iterations"]))
+        best = asyncio.run(loop.run_evolution(1, self._search.params["iterations"] or MANY))
         return self._states[best.code]
 
     def _config(self) -> Config:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
-from trace_bench.trainers.common_params import VERBOSE
+from trace_bench.trainers.common_params import VERBOSE, bound
 
 _ISLANDS = {"num_islands": OtherThan((1,))}
 _PARAMS = (
-    Param("iterations", 10, int, "iterations: one program each", minimum=1, aliases=("num_iters",)),
+    bound("iterations", 10, "iterations: one program each", aliases=("num_iters",)),
     Param("num_islands", 5, int, "populations that evolve beside each other", minimum=1),
     Param("population_size", 1000, int, "programs that are kept, over all islands", minimum=2),
     Param("archive_size", 100, int, "best programs that exploitation draws parents from", minimum=1),

@@ -104,7 +104,7 @@ class Run:
             )
             for parameter, variable in variables.items()
         }
-        while self._step < params["num_steps"] or batches.epochs < params["num_epochs"]:
+        while search.endless or self._step < params["num_steps"] or batches.epochs < params["num_epochs"]:
             self._step += 1
             self._calls = 0
             self._backward(engine, variables, state, batches.take())

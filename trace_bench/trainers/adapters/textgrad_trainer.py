@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from trace_bench.trainers.base import Param, Search, State, Step
-from trace_bench.trainers.common_params import VERBOSE
+from trace_bench.trainers.common_params import NUM_EPOCHS, VERBOSE, bound
 
 _PARAMS = (
-    Param("num_steps", 5, int, "steps: one minibatch, one backward pass, one update of each parameter", minimum=1),
-    Param("num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0),
+    bound("num_steps", 5, "steps: one minibatch, one backward pass, one update of each parameter"),
+    NUM_EPOCHS,
     Param("train_batch_size", 3, int, "examples in a minibatch", minimum=1, aliases=("batch_size",)),
     Param("constraints", [], list, "sentences that each update has to keep to"),
     Param(
