@@ -33,7 +33,8 @@ evaluations; they are lines only where a trainer's section says so. The best so 
 examples of the selection split; candidates that were tried on fewer are history. A state that was evaluated on an
 example is not evaluated there again and costs nothing then, whatever a section says of costs
 ([what is known](../design/budgets.md#evaluations)). Budgets (`evaluations`, `calls`,
-`tokens`, `usd`, `seconds`) end any search within one step.
+`tokens`, `usd`, `seconds`) end any search within one step. With a budget, a search to which no number of steps is given
+goes on until the budget ends ([budget](config.md#budget)).
 
 **Words.** Scores are in a task's natural units wherever you see them; inside they are turned so that higher is
 better, and `priority` and the like in `state_history.jsonl` are such internal numbers. A candidate is named by its
