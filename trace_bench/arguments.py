@@ -75,7 +75,7 @@ def describe(value: object) -> str:
 
 
 def hint(name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
-    """What to say after an unknown name: the nearest of `known` and `also`, or all of `known` if they are few."""
+    """The hint about an unknown name: the nearest of `known` and `also`, or all of `known` if they are few."""
     names = sorted(set(known))
     by_lower = {n.lower(): n for n in (*also, *names)}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)

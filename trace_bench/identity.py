@@ -1,4 +1,4 @@
-"""What a job, a result, a config and a run are called: hashes of what determines them. Pure.
+"""The ids of jobs, results, configs and runs: hashes of what determines them. Pure.
 
 All of them are SHA-256 over `canonical_json`. A whole number and a float are different values there (``1``
 and ``1.0``): a parameter that is declared a float is made one before it gets here (`trace_bench.arguments`),
@@ -128,7 +128,7 @@ class JobIdPrefix:
 
 
 def prefix_of(job: JobIdentity) -> JobIdPrefix:
-    """What `job` shares with the same job of another seed."""
+    """The part of the id that `job` shares with the same job of another seed."""
     return JobIdPrefix(
         task_id=job.task_id,
         eval_kwargs=job.eval_kwargs,
@@ -152,7 +152,7 @@ def job_id(job: JobIdentity) -> str:
 
 
 class FingerprintPrefix:
-    """All that determines a result but the job itself, hashed once for all jobs that share it.
+    """All inputs of a result except the job itself, hashed once for all jobs that share them.
 
     Args:
         task_hash: `trace_bench.suites.task_files.content_hash` of the task folder.

@@ -24,7 +24,7 @@ STUB = FrozenDict({"id": "stub"})
 
 @dataclass(frozen=True)
 class VariantName:
-    """Which entry of ``params_variants`` a job is of: its index, and a label for people."""
+    """The entry of ``params_variants`` of a job: its index, and a label for people."""
 
     index: int
     label: str

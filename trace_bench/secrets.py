@@ -114,7 +114,7 @@ class Masker(Generic[AnyStr]):
         self._held: AnyStr = empty
 
     def feed(self, piece: AnyStr) -> AnyStr:
-        """What can be passed on now."""
+        """The part of the text that can be passed on now."""
         if not self._forms:
             return piece
         seen = self._held + piece
@@ -130,7 +130,7 @@ class Masker(Generic[AnyStr]):
         return _masked(seen[:cut], self._forms)
 
     def rest(self) -> AnyStr:
-        """What was held back, once nothing more comes."""
+        """The rest that was held back, at the end of the text."""
         held, self._held = self._held, self._empty
         return _masked(held, self._forms)
 

@@ -43,7 +43,7 @@ class Axis:
 
 
 def axes(baseline: ComparisonGroup, other: ComparisonGroup) -> list[Axis]:
-    """What differs between two parts; what follows from another axis does not count again.
+    """The differences between two parts; one that follows from another axis does not count again.
 
     A trainer and its parameters are one axis: trainers share no parameters that could be held equal.
     """

@@ -25,7 +25,7 @@ _DIMENSIONS = {"trainer_id": "trainer", "model": "model", "optimizer_key": "opti
 
 @dataclass(frozen=True)
 class Counts:
-    """Of tasks or pairs: better than the baseline, equal, worse."""
+    """The numbers of tasks or pairs that are better than the baseline, equal, worse."""
 
     wins: int
     ties: int
@@ -128,7 +128,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Compared:
-    """All that a command says. `split`: as of `ComparisonGroup`."""
+    """The content of a comparison, for all displays. `split`: as of `ComparisonGroup`."""
 
     metric: Metric
     level: float

@@ -1,4 +1,4 @@
-"""What is compared: runs, or parts of them, with the jobs that may count."""
+"""The sides of a comparison: runs, or parts of them, with the jobs that may count."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def _can_be_paired(parts: Sequence[pd.DataFrame]) -> bool:
 
 
 def _known(part: ComparisonGroup, wheres: Sequence[Where]) -> str:
-    """What the keys of the conditions are in the run."""
+    """The values that the keys of the conditions have in the run."""
     names = sorted({key for where in wheres for key in where.patterns})
     sentences = []
     for name in names:

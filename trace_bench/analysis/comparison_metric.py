@@ -1,4 +1,4 @@
-"""What is compared of a job, and which jobs have it."""
+"""The quantity that is compared, and the jobs that have it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_HELD_OUT = (
 
 @dataclass(frozen=True)
 class Metric:
-    """What is compared.
+    """The quantity that is compared.
 
     Attributes:
         name: of `NAMES`, or ``metric_test:NAME`` or ``metric_best:NAME``.
@@ -112,7 +112,7 @@ def _counted(part: ComparisonGroup, *, unprotected: bool, failed: bool = False) 
 
 
 def _tasks_with(jobs: pd.DataFrame, column: str) -> int:
-    """How many tasks have a value of it."""
+    """The number of tasks that have a value of the metric."""
     return int(jobs[UNIT][jobs[column].notna()].nunique())
 
 
@@ -130,7 +130,7 @@ def _signs(parts: Sequence[ComparisonGroup], jobs: pd.DataFrame, name: str) -> d
 
 
 def _direction(parts: Sequence[ComparisonGroup], run_id: str, job_id: str, metric: str) -> float:
-    """Which way a metric is better, as the job's objective has it."""
+    """The direction of a metric by the job's objective."""
     for part in parts:
         path = part.source.layout.job(job_id).meta
         if not (part.jobs["job_id"] == job_id).any():

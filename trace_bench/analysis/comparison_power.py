@@ -1,4 +1,4 @@
-"""What so few seeds and tasks could have shown, what not, and by which methods; and numbers in short."""
+"""Describe the power and the methods of a comparison, and format numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POWER = (
 
 
 def detected(done: Compared, one: Comparison) -> list[str]:
-    """What so few seeds and tasks could have shown, and what not."""
+    """Sentences about the differences that this number of seeds and tasks could detect."""
     if not one.tasks:
         return []
     who = f"{name(one.other)}: " if len(done.comparisons) > 1 else ""
@@ -82,7 +82,7 @@ def _of_alike(alike: Alike, level: float, alpha: float) -> str:
 
 
 def methods(done: Compared) -> list[tuple[str, str]]:
-    """What was done, and where it is from."""
+    """The methods, with sources."""
     signs = (
         f"sign-flip permutation test, two-sided, exact up to {EXACT} sign patterns, else"
         f" {drawn(done.tests, done.alpha)} drawn and the observed one counted, arXiv:1603.05766;"

@@ -118,7 +118,7 @@ def _verdict(difference: float | None, p: float, alpha: float) -> str:
 
 
 def caveats(done: Compared) -> str:
-    """What a reader has to know before a verdict is quoted, in one line."""
+    """The caveats of a verdict in one line."""
     found = [text for text in notes(done) if not text.startswith("failures by boundary")]
     found += dict.fromkeys(f"NOT PAIRED: {_not_paired(one)}" for one in done.comparisons if one.design == "unpaired")
     sizes = {task.effect.n for one in done.comparisons for task in one.tasks if task.effect.n_baseline is None}
@@ -165,7 +165,7 @@ def _head(done: Compared) -> Section:
 
 
 def notes(done: Compared) -> list[str]:
-    """What is to be known of the jobs before their scores are believed."""
+    """Notes about the trust in the scores of the jobs."""
     found = [] if done.metric.held_out else [f"NOT HELD OUT: {NOT_HELD_OUT}"]
     found += [done.metric.note] if done.metric.note else []
     unprotected = sum(part.unprotected for part in done.parts)
@@ -289,7 +289,7 @@ def _degenerate(tasks: Sequence[TaskDifference]) -> str:
 
 
 def _uncorrected(done: Compared) -> list[str]:
-    """What a reader who looks for an interval without 0 must know."""
+    """The caveat about intervals without 0 that are not corrected."""
     if done.tests < 2:
         return []
     alike = ", of tasks like these" if any(one.alike for one in done.comparisons) else ""
@@ -301,7 +301,7 @@ def _uncorrected(done: Compared) -> list[str]:
 
 
 def _coverage(tasks: Sequence[TaskDifference], percent: str) -> Iterable[str]:
-    """How far intervals of few pairs are to be believed."""
+    """The coverage of intervals over few pairs."""
     for pairs, coverage in sorted({task.effect.n: task.effect.coverage for task in tasks}.items()):
         if coverage is not None:
             yield f"measured coverage of the {percent} interval of {pairs} pairs: {_range(coverage)}"

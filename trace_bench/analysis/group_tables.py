@@ -185,7 +185,7 @@ def notes(summary: Summary) -> list[str]:
 
 
 def methods(summary: Summary) -> list[str]:
-    """How the numbers were made, one line each, with citations."""
+    """The methods behind the numbers, one line each, with citations."""
     level = f"{100 * summary.level:g} %"
     if summary.averaged:
         unit = "the mean over tasks of each task's mean over seeds, with Student's t interval over the tasks"

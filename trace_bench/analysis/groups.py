@@ -279,7 +279,7 @@ class _Groups:
         return Counter(sorted(f"{boundary or 'unknown'}:{kind}" for boundary, kind in pairs))
 
     def _shared(self, name: str, rows: np.ndarray[Any, Any]) -> str:
-        """What all of `rows` have, empty where they differ."""
+        """The values that all of `rows` share; empty where they differ."""
         values = set(self._columns[name][rows])
         return str(values.pop()) if len(values) == 1 else ""
 

@@ -85,7 +85,7 @@ def impossible(jobs: pd.DataFrame, counts: Sequence[bool]) -> list[str]:
 
 
 def impossible_sentence(job_ids: Sequence[str]) -> str:
-    """What a reader has to know of `impossible`; empty where there is none."""
+    """The caveat about `impossible`; empty where there is none."""
     if not job_ids:
         return ""
     more = f" and {len(job_ids) - SHOWN} more" if len(job_ids) > SHOWN else ""

@@ -122,7 +122,7 @@ def _metrics_table(rows: Sequence[LeaderboardRow], several_objectives: bool) -> 
 
 
 def left_out_sentence(rows: Sequence[LeaderboardRow]) -> str:
-    """What ``2/3`` among the seeds means; empty where all seeds count."""
+    """The explanation of ``2/3`` among the seeds; empty where all seeds count."""
     if all(row.jobs == row.seeds for row in rows):
         return ""
     failed, unfinished = sum(row.failed_jobs for row in rows), sum(row.unfinished_jobs for row in rows)

@@ -1,4 +1,4 @@
-"""What the proposals of a search were: new states, known ones, or answers that nothing could be read from.
+"""Classify the proposals of a search: new states, known ones, or answers without a proposal.
 
 New is each candidate of ``state_history.jsonl`` that has a parent or comes after the start; the rest is in the job's
 ``events.jsonl``. Both files are what a sandbox wrote: a line that is not what it should be counts for nothing.
@@ -18,7 +18,7 @@ _EVENTS = {"proposal.dropped": "duplicate", "proposal.unusable": "unusable"}
 
 
 def proposals_of(job: JobLayout) -> dict[str, int]:
-    """How many proposals of a job were of each of `KINDS`."""
+    """The number of proposals of a job by `KINDS`."""
     found = Counter(dict.fromkeys(KINDS, 0))
     for line in _lines(job.events, b"proposal."):
         kind = _EVENTS.get(str(line.get("event")))

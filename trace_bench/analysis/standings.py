@@ -90,7 +90,7 @@ class Standings:
 
 
 def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False) -> Standings:
-    """Who leads among `rows`.
+    """The standings of `rows`.
 
     Args:
         unprotected, failed: as of `rank`.

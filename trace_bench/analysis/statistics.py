@@ -64,12 +64,12 @@ class Estimate:
 
     @property
     def equal(self) -> bool:
-        """There are several values, and all are the same: the interval says nothing of how they might vary."""
+        """Whether there are several values that are all equal: the interval then tells nothing of their variance."""
         return self.n > 1 and self.se == 0
 
     @property
     def coverage(self) -> Interval | None:
-        """How often such an interval of the mean holds the true mean: the worst and the best case of `coverage_of`."""
+        """The probability that such an interval contains the true mean: worst and best case of `coverage_of`."""
         return _range("mean", self.n, self.level) if self.interval else None
 
     @property
@@ -79,12 +79,12 @@ class Estimate:
 
 
 def estimate(values: Iterable[float], level: float = LEVEL, unit: Unit = "seeds") -> Estimate:
-    """What one sample of finite values says."""
+    """The estimate of the mean from one sample of finite values."""
     return estimates([list(values)], level, [unit])[0]
 
 
 def estimates(samples: Samples, level: float = LEVEL, units: Sequence[Unit] = ()) -> list[Estimate]:
-    """What each of `samples` says, in their order; finite values, as many as each has.
+    """The estimates from each of `samples`, in their order; any number of finite values in each.
 
     Args:
         units: what the values of each sample are; seeds where it is empty.
@@ -225,7 +225,7 @@ def task_sample(tasks: Sequence[str], values: Sequence[float]) -> tuple[list[flo
 
 
 def over_tasks(tasks: Sequence[str], values: Sequence[float], level: float = LEVEL) -> OverTasks:
-    """What `values` of jobs say, each of the task named at the same place in `tasks`."""
+    """The estimate over tasks from `values` of jobs, each of the task at the same place in `tasks`."""
     sample, unit = task_sample(tasks, values)
     return OverTasks(estimates([sample], level, [unit])[0], len(set(tasks)), len(values))
 

@@ -30,13 +30,13 @@ KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Where:
-    """Which jobs are meant: for each key one of its patterns fits. `text` is as the user wrote it."""
+    """A condition on jobs: for each key one of its patterns fits. `text` is as the user wrote it."""
 
     text: str
     patterns: Mapping[str, tuple[str, ...]]
 
     def of(self, jobs: pd.DataFrame) -> pd.DataFrame:
-        """Those of `jobs` that are meant."""
+        """Those of `jobs` that fit."""
         keep = pd.Series(True, index=jobs.index)
         for key, patterns in self.patterns.items():
             texts = jobs[KEYS[key]].astype(str)

@@ -65,5 +65,5 @@ class AuditReport(Model):
 
     @property
     def ok(self) -> bool:
-        """Nothing is contradicted."""
+        """Whether no claim is contradicted."""
         return not self.contradicted

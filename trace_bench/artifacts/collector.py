@@ -37,7 +37,7 @@ _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 @dataclass(frozen=True)
 class CollectLimits:
-    """What a sandbox may hand back; all sizes in bytes."""
+    """Limits on the volume of a sandbox; all sizes in bytes."""
 
     total_bytes: int = 512 << 20
     """Of the whole stream, headers and padding included."""
@@ -61,7 +61,7 @@ class CollectLimits:
 
 @dataclass(frozen=True)
 class Collected:
-    """What came out of a sandbox, checked.
+    """The checked files of a sandbox's volume.
 
     Attributes:
         root: the folder that holds it.
@@ -279,7 +279,7 @@ def _separators(data: bytes, start: int, end: int) -> int:
 
 
 def _refuse_contradictions(result: WorkerResult | None, states: States | None) -> None:
-    """Refuse what each file alone may say, and no supervisor says of one job."""
+    """Refuse files that contradict each other, as no supervisor writes them."""
     if result is None:
         return
     if result.status == "ok" and result.failure is not None:

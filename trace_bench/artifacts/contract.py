@@ -68,14 +68,14 @@ class TrainerRef(Model):
 
 
 class OptimizerRef(Model):
-    """What turns feedback into a proposal; `kwargs` with defaults filled in."""
+    """The optimizer, which turns feedback into a proposal; `kwargs` with defaults filled in."""
 
     id: str
     kwargs: Json = {}
 
 
 class GuideRef(Model):
-    """Who words the feedback that the optimizer gets; `kwargs` with defaults filled in."""
+    """The guide, which words the feedback for the optimizer; `kwargs` with defaults filled in."""
 
     id: str = "default"
     kwargs: Json = {}
@@ -91,7 +91,7 @@ class ModelRef(Model):
 
 
 class Budget(Model):
-    """What a job may spend over all its attempts; None is no limit."""
+    """The limits on what a job spends over all its attempts; None is no limit."""
 
     evaluations: Count | None = None
     calls: Count | None = None
@@ -113,7 +113,7 @@ class JobLimits(Model):
 
 
 class StopPoint(Model):
-    """Where training was ended before it had come to its end, in a clock that needs no time.
+    """The point where training was stopped, in counts that need no clock.
 
     Attributes:
         checks: how often the trainer had looked whether it is to stop, and gone on.
@@ -143,7 +143,7 @@ class MetricSpec(Model):
 
 
 class ObjectiveSpec(Model):
-    """What states of one job are compared by; nothing is left to defaults.
+    """The objective by which states of one job are compared; no field is left to defaults.
 
     Attributes:
         score_key: of mode ``scalar``: what the score is. ``score`` is the task's own.

@@ -29,7 +29,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class JsonError(ValueError):
-    """Not acceptable JSON. The message is a phrase without place: the caller knows the file and line."""
+    """JSON that is not accepted. The message has no place: the caller adds file and line."""
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Where every file of a run lies. Only this module knows their names.
+"""The path of every file of a run. Only this module knows their names.
 
 See ``docs/reference/files.md``. Nothing here touches the disk, but for `RunLayout.job_dirs` and the two
 ``make``s.
@@ -73,7 +73,7 @@ class JobLayout:
     service_files = Below("services")
     """What services left, a folder for each call."""
     checkpoint = Below(CHECKPOINT)
-    """What the search has learnt so far, for another attempt; gone once the job is ok."""
+    """The results of the search so far, for another attempt; removed once the job is ok."""
     artifacts = Below("artifacts")
     initial_state = Below("artifacts", "initial_state.yaml")
     best_state = Below("artifacts", "best_state.yaml")
@@ -94,7 +94,7 @@ class JobLayout:
         return self.attempts / str(number)
 
     def attempt_out(self, number: int) -> Path:
-        """Where the volume of attempt `number` is collected to."""
+        """The folder for the collected volume of attempt `number`."""
         return self.attempt(number) / "out"
 
     def make(self) -> JobLayout:

@@ -1,4 +1,4 @@
-"""What a sandbox hands back, as models: the other half of the job contract (`trace_bench.artifacts.contract`)."""
+"""The output of a sandbox as models: the other half of the job contract (`trace_bench.artifacts.contract`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ParameterReport(Model):
 
 
 class ProgramReport(Model):
-    """What a program that comes with a task scores on the training examples.
+    """The score of a program that comes with a task on the training examples.
 
     Attributes:
         role: ``template``, ``reference``, ``worse``, ``alternatives`` or ``broken``.
@@ -70,8 +70,7 @@ class ProgramReport(Model):
 
 
 class BuildReport(Model):
-    """What event ``build.end`` says of a problem. Held-out examples are counted, and programs run, only if the job ends
-    there.
+    """The problem in event ``build.end``. Held-out examples are counted, and programs run, only if the job ends there.
 
     Attributes:
         bound: mean over the training examples of what no answer can beat, natural units; None where one has no bound.
@@ -120,13 +119,13 @@ class HistoryLine(Model):
 
 
 class CheckpointHead(Model):
-    """The first line of ``checkpoint.jsonl``: what the others are of."""
+    """The first line of ``checkpoint.jsonl``: the job of the others."""
 
     fingerprint: str
 
 
 class CheckpointLine(Model):
-    """A further line of ``checkpoint.jsonl``: what one evaluation of a search came to, in the trainer's own words.
+    """A further line of ``checkpoint.jsonl``: the result of one evaluation of a search, as the trainer reports it.
 
     Attributes:
         key: SHA-256 (hex) of what was evaluated, and on which examples.
@@ -152,7 +151,7 @@ class States(Model):
 
 
 class Failure(Model):
-    """What went wrong and at which boundary. `kind` is a short word (``no_trainable_parameters``, ``oom``
+    """A failure and its boundary. `kind` is a short word (``no_trainable_parameters``, ``oom``
     …)."""
 
     boundary: Boundary
@@ -209,7 +208,7 @@ StateKind = Literal["initial", "best", "final"]
 
 
 class Claim(Model):
-    """What training said that a state scores: the mean over `examples` (ids, in order) of `split`, natural units."""
+    """The score that training claims for a state: mean over `examples` (ids, in order) of `split`, natural units."""
 
     score: float
     split: Split
@@ -264,7 +263,7 @@ class ScorerFiles(Model):
 
 
 class WorkerIntegrity(Model):
-    """What the sandbox can say about how far its scores are to be believed.
+    """The sandbox's evidence about the trust in its scores.
 
     Attributes:
         claims: by state.
@@ -280,7 +279,7 @@ class WorkerIntegrity(Model):
 
 
 class MemoryAccount(Model):
-    """What the kernel says of a sandbox's memory, read inside at the end.
+    """The kernel's account of a sandbox's memory, read inside at the end.
 
     Attributes:
         peak_bytes: None from kernels that do not say.
@@ -305,14 +304,14 @@ class PhaseEnd(Model):
 
 
 class WorkerEvidence(Model):
-    """What the supervisor knows about the ends of phases. `memory` is None where it is not known."""
+    """The supervisor's evidence about the ends of phases. `memory` is None where it is not known."""
 
     phases: dict[Name, PhaseEnd] = {}
     memory: MemoryAccount | None = None
 
 
 class Hardware(Model):
-    """What a sandbox ran on, as its supervisor read it from the kernel. An empty text, or 0, is unknown.
+    """The hardware of a sandbox, as its supervisor read it from the kernel. An empty text, or 0, is unknown.
 
     Attributes:
         cpu: model name of the first processor.

@@ -97,7 +97,7 @@ def package_versions() -> dict[str, str]:
 
 @cache
 def _version(name: str) -> str | None:
-    """Kept, as a run is asked twice, and what a package says of itself is long."""
+    """The version of a package. It is kept: the metadata is long, and a run needs it twice."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

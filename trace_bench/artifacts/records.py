@@ -1,4 +1,4 @@
-"""What the host records of jobs and runs, as models; the rules are those of `trace_bench.artifacts.contract`."""
+"""The host's records of jobs and runs as models; the rules are those of `trace_bench.artifacts.contract`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ SchemaVersion = Annotated[int, Field(ge=1)]
 
 
 class Usage(Model):
-    """What the gateway metered.
+    """The usage of models as the gateway measured it.
 
     Attributes:
         calls: answered ones that were asked of a provider, or found in the response cache.
         tries: requests that the provider got for them, and for calls that it gave no answer to.
         cached_tokens: of the prompt tokens, those that the provider had in its cache.
-        reasoning_tokens: of the completion tokens, those that were thought and not said.
+        reasoning_tokens: of the completion tokens, those of reasoning.
         reused: calls answered from the job's own cassette; they cost nothing again.
         cached: those of the calls that were answered from the response cache; their tokens count, but cost nothing.
         inert: stub answers that change nothing.
@@ -99,14 +99,14 @@ class LlmCall(Model):
         sent: what the gateway added to the body or changed in it before it went to the provider (sampling, seed).
         tries: every request to the provider for it; the last one's answer is the response.
         cached_tokens: of the prompt tokens, those that the provider had in its cache.
-        reasoning_tokens: of the completion tokens, those that were thought and not said.
+        reasoning_tokens: of the completion tokens, those of reasoning.
         estimated: the provider reported no usage; the tokens are the gateway's own count. With status 502: the request
             was sent and its answer is lost; it may have been paid, and the tokens are those that a budget sets aside.
         cached: the answer came from the response cache of earlier runs, and cost nothing.
         refused: the gateway refused the call, for example at the end of a budget. No provider was asked, and
             `request` is not kept.
         replayed_from: line of the recorded cassette that the answer, its tokens, cost and latency are of.
-        unasked: a recorded line that no request of the replay was for, as what had asked it came to nothing.
+        unasked: a recorded line that no request of the replay was for, since the attempt that made it was lost.
     """
 
     n: Annotated[int, Field(ge=1)]
@@ -166,7 +166,7 @@ class ControlRecord(Model):
 
 
 class IntegrityReport(WorkerIntegrity):
-    """What is known about how far a job's scores are to be believed.
+    """The evidence about the trust in a job's scores.
 
     Attributes:
         flags: words of `trace_bench.records.integrity.FLAGS`, none where there is nothing to look at.
@@ -178,10 +178,10 @@ class IntegrityReport(WorkerIntegrity):
 
 
 class AttemptEvidence(Model):
-    """All that is known about how the sandbox of an attempt ended; what is unknown is None or empty.
+    """The evidence about the end of an attempt's sandbox. Unknown values are None or empty.
 
     Attributes:
-        error: what the controller met, as a kind of failure; empty if the session came to its end.
+        error: what ended the session, as a kind of failure; empty if it was complete.
         message: the same in words.
         state: of the sandbox when that was met, before the controller ended it.
         exit_code: 128 + signal where it was killed.

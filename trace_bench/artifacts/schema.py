@@ -60,7 +60,7 @@ def names() -> tuple[str, ...]:
 
 @functools.cache
 def adapter(name: str) -> TypeAdapter[Any]:
-    """What validates as the schema `name` does, a hundred times as fast."""
+    """A validator that agrees with the schema `name`, and is a hundred times as fast."""
     return TypeAdapter(_TITLES[name][0])
 
 
@@ -79,7 +79,7 @@ def render(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Of the schema `name` in ``schemas/``."""
+    """The file name of the schema `name` in ``schemas/``."""
     return f"{name}.schema.json"
 
 

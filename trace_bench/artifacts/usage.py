@@ -13,7 +13,7 @@ NO_ANSWER = 502
 
 
 def usage_of(calls: Iterable[LlmCall]) -> Usage:
-    """What lines of a cassette come to, in whatever order; dollars are the exact sum, rounded once."""
+    """The usage of all lines of a cassette, in any order; dollars are the exact sum, rounded once."""
     tally = Tally()
     for call in calls:
         tally.add(call)
@@ -21,12 +21,12 @@ def usage_of(calls: Iterable[LlmCall]) -> Usage:
 
 
 def is_answer(call: LlmCall) -> bool:
-    """It was asked of a provider, or found in the response cache, and answered."""
+    """Whether a provider, or the response cache, answered the call."""
     return call.reused_from is None and call.status < 500 and not call.refused
 
 
 def is_lost(call: LlmCall) -> bool:
-    """It was sent to a provider and its answer is lost: it may have been paid, and its tokens are an estimate."""
+    """Whether its answer from a provider is lost: it may have been paid, and its tokens are an estimate."""
     return call.reused_from is None and call.status == NO_ANSWER and call.estimated
 
 

@@ -1,4 +1,4 @@
-"""Which version of its files' form a run is of, and what is done about one that is not of today's.
+"""The version of the format of a run's files, and the conversion of older ones.
 
 `Manifest` and `Lock` say it (``schema_version``); the other files of a run are of the same. A run of an earlier version
 is brought up to date in memory, as it is read: nothing on the disk is changed by reading it. A run of a later version

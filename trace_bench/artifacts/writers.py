@@ -105,7 +105,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class JournalLines:
-    """What `read_journal` found. `torn` counts an unfinished end (0 or 1) that was dropped; see `is_torn`."""
+    """The lines that `read_journal` found. `torn` counts an unfinished end (0 or 1) that was dropped; see `is_torn`."""
 
     lines: tuple[dict[str, Any], ...]
     torn: int = 0

@@ -143,10 +143,7 @@ class Inventory:
 
 
 def _check_fits(name: str, data: bytes) -> None:
-    """
-    Raises:
-        Unreadable: `data` does not fit the schema `name`.
-    """
+    """Raise Unreadable if `data` does not fit the schema `name`."""
     try:
         loads(data)
         schema.adapter(name).validate_json(data, strict=True)

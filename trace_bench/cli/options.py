@@ -17,10 +17,7 @@ FIRST_SEED = 123
 
 
 def whole_number(text: str) -> int:
-    """
-    Raises:
-        BadParameter: `text` is no whole number.
-    """
+    """Parse a whole number. Raises BadParameter if `text` is none."""
     try:
         return int(text)
     except ValueError:

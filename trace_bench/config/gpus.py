@@ -23,7 +23,7 @@ _OF_NVIDIA = re.compile(rf"(?:nvidia\.com/gpu=|/dev/nvidia(?=\d))({_INDEX}|{_UUI
 
 
 def gpu_kind(name: str) -> GpuKind:
-    """How an engine is asked for it.
+    """The form in which an engine is asked for the GPU.
 
     Raises:
         ValueError: it is none of the four; the message goes on from what was written.
@@ -44,7 +44,7 @@ def gpu_kind(name: str) -> GpuKind:
 
 
 def device_of(name: str) -> str:
-    """What its lease is called: NVIDIA's index, CDI device and node of one number are the same device.
+    """The name of the GPU's lease: NVIDIA's index, CDI device and node of one number are the same device.
 
     An index and a UUID may be, too; only the host could tell.
 

@@ -91,7 +91,7 @@ def _error(source: Source, problems: list[Problem]) -> ConfigError:
 
 
 def _warnings(source: Source) -> tuple[str, ...]:
-    """What the config says that is read otherwise, or not used; an empty list of seeds is filled in."""
+    """Warnings about values that are read otherwise, or not used. An empty list of seeds is filled in."""
     top, notes = source.root, []
     if isinstance(top.get("seeds"), Rows) and not top["seeds"]:
         notes.append(source.problem(("seeds",), _NO_SEEDS))

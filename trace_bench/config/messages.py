@@ -100,7 +100,7 @@ def _nearest(key: str, section: type[Section]) -> str:
 
 
 def _elsewhere(key: str, section: type[Section]) -> str:
-    """What to say of a key that is spelt right and stands in the wrong place."""
+    """The message about a key that is spelt right and stands in the wrong place."""
     plain = key.replace("-", "_")
     if section is not RunConfig and plain in keys_of(RunConfig):
         return f"; {key!r} is a key of the top level"

@@ -143,7 +143,7 @@ class ImagesConfig(Section):
 
 
 class SandboxConfig(Section):
-    """What one sandbox may use. In a task entry, what is not given is taken from the run's ``sandbox``."""
+    """The limits of one sandbox. In a task entry, what is not given is taken from the run's ``sandbox``."""
 
     cpus: Annotated[float, Field(ge=0.01, le=4096)] = 1.0
     memory: Annotated[Size, Field(ge=64 << 20)] = 2 << 30
@@ -212,7 +212,7 @@ class TrainerConfig(Section):
 
 
 class PricesConfig(Section):
-    """What a model costs, in US dollars per million tokens; over litellm's own table."""
+    """The prices of a model, in US dollars per million tokens; over litellm's own table."""
 
     prompt: Usd
     completion: Usd = 0.0
@@ -221,7 +221,7 @@ class PricesConfig(Section):
 
 
 class LlmLimitsConfig(Section):
-    """What the provider is asked for at most, by all jobs of this host together; None is no limit."""
+    """Limits on requests to the provider from all jobs of this host together; None is no limit."""
 
     requests_per_minute: Annotated[float, Field(gt=0, le=1e9)] | None = None
     tokens_per_minute: Annotated[float, Field(gt=0, le=1e12)] | None = None
@@ -261,7 +261,7 @@ class LlmConfig(Section):
 
     @property
     def name(self) -> str:
-        """What the model is called in tables, and by sandboxes."""
+        """The name of the model in tables, and in sandboxes."""
         return self.id or (f"{SCRIPTED}{Path(self.script).stem}" if self.script else self.model or "")
 
     @field_validator("options")
@@ -283,7 +283,7 @@ _NOT_AMONG_OPTIONS = frozenset(
 
 
 class RunBudgetConfig(Section):
-    """What all jobs of a run may spend together; None is no limit."""
+    """Limits on what all jobs of a run spend together; None is no limit."""
 
     calls: Count | None = None
     tokens: Count | None = None
@@ -292,7 +292,7 @@ class RunBudgetConfig(Section):
 
 
 class BudgetConfig(RunBudgetConfig):
-    """What one job may spend over all its attempts; None is no limit."""
+    """Limits on what one job spends over all its attempts; None is no limit."""
 
     evaluations: Count | None = None
     """Runs of a candidate on one example, while training."""
@@ -308,7 +308,7 @@ class SplitsConfig(Section):
 
 
 class ObjectiveConfig(Section):
-    """What states are compared by. A metric is one that every task of the run declares, or ``score``, its own score."""
+    """The objective that compares states. A metric is one that every task of the run declares, or its ``score``."""
 
     mode: Literal["scalar", "weighted", "pareto"] = "scalar"
     """One number as it is; a weighted sum of metrics; dominance, with `tie_break` among those that none dominates."""
@@ -450,7 +450,7 @@ class RunConfig(Section):
 
     @property
     def source(self) -> Source:
-        """Where each value was written; no part of the config's equality."""
+        """The place of each value; no part of the config's equality."""
         return self._source
 
     @property
@@ -467,7 +467,7 @@ class RunConfig(Section):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was read in a way that the user should know of; recorded with the run."""
+        """Warnings about values that were read in an unexpected way; recorded with the run."""
         return self._source.warnings
 
     def changed(

@@ -1,4 +1,4 @@
-"""What the states of a task are compared by: an ``objective``, over the metrics that the task declares. Pure."""
+"""The ``objective`` by which states of a task are compared, over the metrics that the task declares. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _metric(name: str, metric: MetricSpec, given: ObjectiveConfig) -> dict[str, 
 
 
 def _to_be_traded(declared: Mapping[str, object]) -> tuple[str, ...]:
-    """What a front is of: all metrics, or the only one and the score; nothing where there is but a score."""
+    """The metrics of a front: all, or the only one and the score; none for a task with a score alone."""
     return (SCORE, *declared) if len(declared) == 1 else tuple(declared)
 
 

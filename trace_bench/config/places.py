@@ -1,4 +1,4 @@
-"""Where jobs run, and how many at a time: the sections ``docker``, ``modal`` and ``scheduling`` of a config.
+"""The places and the number of jobs at a time: the sections ``docker``, ``modal`` and ``scheduling`` of a config.
 
 They are about the user's machines and no part of what is run: they change no job's id, no
 fingerprint and not the config's hash, and a replay does not take them over from the recorded run.
@@ -123,7 +123,7 @@ class DockerHostConfig(Section):
 
     @property
     def called(self) -> str:
-        """What it is called."""
+        """The host's name."""
         if self.name:
             return self.name
         if self.context is not None:
@@ -147,7 +147,7 @@ class DockerConfig(Section):
 
 
 class ModalPricesConfig(Section):
-    """What Modal charges, in US dollars; what is not given is not reckoned."""
+    """Modal's prices in US dollars. A price that is not given is not counted."""
 
     cpu_core_hour: Usd | None = None
     memory_gib_hour: Usd | None = None
@@ -178,7 +178,7 @@ class ModalConfig(Section):
 
 
 class SchedulingConfig(Section):
-    """Which jobs go when, beside ``max_workers``."""
+    """Limits and order of jobs, beside ``max_workers``."""
 
     suites: Annotated[dict[str, Slots], AfterValidator(freeze)] = Field(default_factory=FrozenDict)
     """Jobs of a suite at a time, by name of the suite."""

@@ -26,7 +26,7 @@ _SECRET_NAME = re.compile(r"(api_?key|token|secret|password|passwd|authorization
 
 
 def find_secrets(source: Source) -> dict[Path_, str]:
-    """Where the config holds what looks like a secret, and what to say about it."""
+    """Find values of the config that look like secrets; returns a message for each place."""
     return {path: _sentence(source.shown(path)) for path in _search(source.root, (), False)}
 
 

@@ -1,4 +1,4 @@
-"""Where the values of a config were written: tables and rows that know the line of every key and entry."""
+"""The places where the values of a config were written: tables and rows that know the line of every key and entry."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the values of a config were written. Equal to any other: where a config lies is no part of it."""
+    """The places of a config's values. Equal to any other: the place of a config is no part of it."""
 
     file: str = field(default="config", compare=False)
     root: Table = field(default_factory=Table, compare=False)

@@ -1,4 +1,4 @@
-"""What each task entry asks for, once the layers of the config are laid over each other. Pure.
+"""Resolve each task entry: the layers of the config are applied over each other. Pure.
 
 Arguments: ``splits`` < ``eval_kwargs`` of the top level < ``eval_kwargs`` of the entry. What stands at the
 top level applies to the tasks that take it, and is an error only if none does; what stands on an entry is
@@ -148,7 +148,7 @@ def _limits(config: RunConfig, task: Task, eval_kwargs: Mapping[str, Any], sandb
 
 
 def _nothing_is_left_over(config: RunConfig, choices: list[TaskChoice], taken: set[str], problems: list[str]) -> None:
-    """What the top level sets for all tasks must be for one of them at least."""
+    """Add a problem for each top-level argument that no task takes."""
     known = [argument.name for choice in choices for argument in choice.task.spec.arguments()]
     for key in config.eval_kwargs:
         if f"eval_kwargs.{key}" not in taken:

@@ -1,4 +1,4 @@
-"""What sections of the config are made of: their base, and the kinds of values that several of them hold."""
+"""The base of the config's sections, and the kinds of values that several of them hold."""
 
 from __future__ import annotations
 

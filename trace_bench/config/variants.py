@@ -1,4 +1,4 @@
-"""What each trainer entry asks for, once the layers of the config are laid over each other. Pure.
+"""Resolve each trainer entry: the layers of the config are applied over each other. Pure.
 
 Parameters: ``trainer_kwargs`` and knobs of the top level < knobs of the entry < the variant. Optimizer
 arguments: ``optimizer_kwargs`` of the top level < of the entry < of the variant. What stands at the top level
@@ -198,7 +198,7 @@ class _Entry:
         values: Mapping[str, Any],
         arguments: Sequence[Argument],
     ) -> None:
-        """Say of each of `idle`, which are given to no effect, why, and what does have one."""
+        """Add a problem for each of `idle`, which have no effect: why, and which setting gives them one."""
         for name, why in idle.items():
             other = [a.name for a in arguments if a.name not in idle and without_effect(a, values) is None]
             known = f"; {owner} takes here {', '.join(other)}" if values and other else ""
@@ -314,7 +314,7 @@ def _logger_takes_nothing(config: RunConfig, index: int, problems: list[str]) ->
 def _nothing_is_left_over(
     config: RunConfig, classes: Sequence[type[Trainer]], taken: Mapping[str, set[str]], problems: list[str]
 ) -> None:
-    """What the top level sets for all trainers must be for one of them at least."""
+    """Add a problem for each top-level argument that no trainer takes."""
     known = {
         "trainer_kwargs": [n for c in classes for p in c.params for n in (p.name, *p.aliases)],
         "optimizer_kwargs": [p.name for c in classes if c.uses_graph for ps in OPTIMIZERS.values() for p in ps],

@@ -62,7 +62,7 @@ def keep(family: str, named: str, sha256: str | None = None) -> Archive:
 
 
 def kept(family: str) -> Archive | None:
-    """What was kept for `family`."""
+    """The archive that was kept for `family`."""
     folder = _folder(family)
     if not (folder / "sha256").is_file():
         return None

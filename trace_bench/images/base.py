@@ -165,7 +165,7 @@ def _described(
 
 
 def _look_inside(engine: DockerClient, ref: str) -> dict[str, Any]:
-    """What the base's own interpreter says about itself, in a container without a network."""
+    """Ask the base's own interpreter about itself, in a container without a network."""
     from docker.errors import DockerException
 
     try:

@@ -123,7 +123,7 @@ def build_on(base: Base, family: Family, engine: DockerClient, progress: Progres
 
 
 def labelled_image(engine: DockerClient, ref: str, key: str) -> dict[str, Any] | None:
-    """What the engine knows of `ref` if it has it and its label says `key`; else None. One call, no container."""
+    """The engine's record of `ref` if it has the label `key`; else None. One call, no container."""
     from docker.errors import ImageNotFound
 
     with engine_errors(f"inspect the image {ref}"):
@@ -165,7 +165,7 @@ def _dependencies(family: Family, base: Base, engine: DockerClient, progress: Pr
 
 @dataclass
 class _Transcript:
-    """What a build says: its last lines, and each stage's layers."""
+    """The output of a build: its last lines, and each stage's layers."""
 
     last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
     stages: list[list[str]] = field(default_factory=list)
@@ -251,7 +251,7 @@ def _project_url() -> str:
 
 
 def _remote_url() -> str:
-    """Where this package's checkout was cloned from, if that is a public address; never with a user or password."""
+    """The address that this package's checkout was cloned from, if it is public; never with a user or password."""
     found = re.fullmatch(
         r"(?:(?:https?|ssh|git)://(?:[^@/]*@)?|[\w.-]+@)([\w.-]+)(?::\d+)?[:/]+([^\s?#]+?)(?:\.git)?/?",
         _git("remote", "get-url", "origin"),
@@ -265,7 +265,7 @@ def _revision() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """What git answers in this package's checkout; empty without one."""
+    """The answer of git in this package's checkout; empty without one."""
     top = package_dir().parent
     if not (top / ".git").exists():
         return ""

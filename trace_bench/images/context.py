@@ -33,9 +33,7 @@ def write_context(files: Mapping[str, Path | bytes], into: IO[bytes]) -> None:
 def dependencies_context(
     family: Family, pins: list[Pin], wheels: list[Path], packages: list[Path], archive: Path | None = None
 ) -> dict[str, Path | bytes]:
-    """What the family's Dockerfile sees: itself, a wheelhouse with its requirements, `pins`, Debian packages, and an
-    archive.
-    """
+    """The context of the family's Dockerfile: itself, a wheelhouse of `pins`, Debian packages, and an archive."""
     files: dict[str, Path | bytes] = {"Dockerfile": family.dockerfile}
     files["wheelhouse/requirements.txt"] = requirements_text(pins).encode()
     files |= {f"wheelhouse/{wheel.name}": wheel for wheel in wheels}
@@ -47,7 +45,7 @@ def dependencies_context(
 
 
 def worker_context(family: Family) -> dict[str, Path | bytes]:
-    """What ``worker.Dockerfile`` sees: itself, the sources that run inside a sandbox, and those of plug-ins."""
+    """The context of ``worker.Dockerfile``: itself, the sources that run inside a sandbox, and those of plug-ins."""
     files: dict[str, Path | bytes] = {"Dockerfile": family.worker_dockerfile, "plugins/.keep": b""}
     files |= {f"worker/trace_bench/{name}": path for name, path in worker_sources().items()}
     for plugin in family.plugins:

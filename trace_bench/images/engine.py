@@ -76,7 +76,7 @@ def _context() -> tuple[str, TLSConfig | bool]:
 
 
 def reason(error: BaseException) -> str:
-    """What the engine says, on one line."""
+    """The engine's message on one line."""
     text = getattr(error, "explanation", None) or str(error) or type(error).__name__
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -96,6 +96,6 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 
 def inspect_image(engine: DockerClient, ref: str) -> dict[str, Any]:
-    """What the engine knows of the image `ref`, as its API has it. Raises what the engine's library raises."""
+    """The engine's record of the image `ref`, as its API has it. Raises what the engine's library raises."""
     attributes: dict[str, Any] = engine.images.get(ref).attrs
     return attributes

@@ -1,4 +1,4 @@
-"""What trainers add to the family of a task: ``core+gepa`` is the family `core` with the layer `gepa` on top.
+"""Layers that trainers add to the family of a task: ``core+gepa`` is the family `core` with the layer `gepa` on top.
 
 A layer is a folder of ``images/layers/`` with hashed requirements. An installed distribution that has trainers is added
 by its name: ``core+acme-search`` (see `plugins`). Nothing that is added may change a package of what it stands on.
@@ -108,7 +108,7 @@ def _with(family: Family, addition: str, layers: Mapping[str, Layer]) -> Family:
 
 
 def added_pins(family: Family, target: Target) -> list[Pin]:
-    """What `family` installs on `target` besides what it stands on has already.
+    """The pins that `family` installs on `target` in addition to those of its base.
 
     Raises:
         EnvironmentUnavailable: a file holds something that is not pinned with hashes.

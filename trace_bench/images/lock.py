@@ -99,7 +99,7 @@ class Lock:
 
 
 def lock_path(home: Path | None = None) -> Path:
-    """Where the lock lies; see `trace_bench.images.paths.data_home` for `home`."""
+    """The path of the lock; see `trace_bench.images.paths.data_home` for `home`."""
     return data_home(home) / LOCK_NAME
 
 

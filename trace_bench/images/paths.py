@@ -1,4 +1,4 @@
-"""Where images leave files on the host: the lock among the user's data, wheels among the user's cache."""
+"""The files of images on the host: the lock among the user's data, wheels among the user's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which image a family runs in: the locked one, as long as the recipe still says the same."""
+"""Choose the image of a family: the locked one, unless the recipe has changed."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def ensure(
 def foreseen(
     family: str, *, accept_drift: bool = False, base: str | None = None, engine: DockerClient | None = None
 ) -> ImagePin | None:
-    """What `ensure` would return, without building or pulling anything; None if it would build first.
+    """The image that `ensure` would return, without building or pulling; None if it would build first.
 
     Raises:
         ConfigError: there is no such family.

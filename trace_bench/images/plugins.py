@@ -100,7 +100,7 @@ def _revision(place: Path) -> str:
 
 
 def _recorded(distribution: Distribution) -> dict[str, Path]:
-    """What was installed, without metadata, scripts and byte code."""
+    """The installed files, without metadata, scripts and byte code."""
     found: dict[str, Path] = {}
     for entry in distribution.files or ():
         top, path = entry.parts[0], Path(str(distribution.locate_file(entry)))

@@ -31,7 +31,7 @@ _FORMAT = "trace-bench image 1"
 
 @dataclass(frozen=True)
 class Family:
-    """What jobs of one kind run in: a folder of ``images/``, or such a family with additions (see `layers`).
+    """The recipe of an image: a folder of ``images/``, or such a family with additions (see `layers`).
 
     Attributes:
         name: of the folder; with additions ``family+layer``, ``family+distribution`` …
@@ -80,7 +80,7 @@ class Family:
 
     @property
     def contents(self) -> list[bytes]:
-        """What its recipe adds, beside the Dockerfile: pins, names of packages, and the hash of its archive."""
+        """The content of its recipe beside the Dockerfile: pins, names of packages, and the hash of its archive."""
         archive = kept(self.name) if self.archive else None
         return [*(_read(path) for path in self.packages), *([archive.sha256.encode()] if archive else [])]
 
@@ -91,7 +91,7 @@ class Family:
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """Of it and its ancestors."""
+        """The plug-ins of the family and its ancestors."""
         return tuple(f.plugin for f in self.lineage if f.plugin is not None)
 
     @property
@@ -185,7 +185,7 @@ def load_families(root: Path | None = None) -> dict[str, Family]:
 
 
 def worker_sources(package: Path | None = None) -> dict[str, Path]:
-    """What of the package an image carries: ``{path below the package, with slashes: file}``, sorted."""
+    """The sources of the package that an image contains: ``{path below the package, with slashes: file}``, sorted."""
     root = package if package is not None else package_dir()
     found: list[Path] = []
     for name in WORKER_SOURCES:

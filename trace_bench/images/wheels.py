@@ -28,7 +28,7 @@ _NEWEST_MANYLINUX_2014 = 17
 
 @dataclass(frozen=True)
 class Target:
-    """What wheels must fit: CPython ``3.x``, a machine (``x86_64``) and a glibc (``2.36``)."""
+    """The platform that wheels must fit: CPython ``3.x``, a machine (``x86_64``) and a glibc (``2.36``)."""
 
     python: str
     machine: str

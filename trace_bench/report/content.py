@@ -140,10 +140,7 @@ class Report:
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> Report:
-        """
-        Args:
-            sources: one at least, each another run.
-        """
+        """Make the content from `sources`, one or more, each another run."""
         named = [(number, row) for number, source in enumerate(sources) for row in source.rows]
         rows = [row for _, row in named]
         jobs = jobs_frame(rows)

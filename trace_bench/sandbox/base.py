@@ -200,7 +200,7 @@ class Control:
 
 @dataclass(frozen=True)
 class ExitStatus:
-    """How a sandbox ended.
+    """The exit of a sandbox.
 
     Attributes:
         code: exit code of the command, 128 + signal if a signal killed it; None if the end was not observed.
@@ -270,7 +270,7 @@ class Sandbox(Protocol):
     def status(self) -> SandboxState: ...
 
     def wait(self, timeout: float) -> ExitStatus | None:
-        """How it ended, or None if it has not after `timeout` seconds."""
+        """Wait for the end; returns the exit, or None if there is none after `timeout` seconds."""
 
     def kill(self) -> None:
         """End every process of the sandbox, at once. Nothing happens if it has ended."""
@@ -322,10 +322,7 @@ class Backend(Protocol):
         """
 
     def check(self) -> None:
-        """
-        Raises:
-            EnvironmentUnavailable: it cannot work on this machine; the message says what to do.
-        """
+        """Raise EnvironmentUnavailable, with a remedy, if the backend cannot work on this machine."""
 
     def create(self, request: SandboxRequest) -> Sandbox:
         """Create a sandbox without starting it. Nothing is left behind if it fails.

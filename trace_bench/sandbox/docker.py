@@ -179,7 +179,7 @@ class DockerBackend:
         return uid_bases(item.get("Labels") or {} for item in self._living())
 
     def taken(self, host: str) -> Taken:
-        """What containers of this engine hold that run, or that a controller of another machine made a moment ago.
+        """The resources of containers on this engine that run, or that another machine's controller has just made.
         Controllers of this machine hold locks in between."""
         return self._taken()
 

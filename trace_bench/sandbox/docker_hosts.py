@@ -142,7 +142,7 @@ class DockerHosts:
 
     @property
     def cannot(self) -> Mapping[str, str]:
-        """What any of the hosts cannot do."""
+        """The controls that any of the hosts lacks, with the reason."""
         found = self._ask(lambda member: member.backend.cannot)
         return {key: f"host {name}: {why}" for name, lost in found.items() for key, why in lost.items()}
 
@@ -300,10 +300,7 @@ class DockerHosts:
 
 
 def _refuse_twins(ids: Mapping[str, str]) -> None:
-    """
-    Raises:
-        EnvironmentUnavailable: two hosts are one engine.
-    """
+    """Raise EnvironmentUnavailable if two hosts are one engine."""
     seen: dict[str, str] = {}
     for name, engine in ids.items():
         if (twin := seen.setdefault(engine, name)) != name:

@@ -102,7 +102,7 @@ class Engine:
         self._hangs: tuple[float, str] | None = None
 
     def __str__(self) -> str:
-        """What messages call it."""
+        """The engine's name in messages."""
         return (
             f"the Docker engine of host {self.called} ({self.url})"
             if self.called
@@ -110,10 +110,7 @@ class Engine:
         )
 
     def probe(self) -> None:
-        """
-        Raises:
-            EngineGone: it does not answer a ping within `PROBE` seconds.
-        """
+        """Raise EngineGone if the engine does not answer a ping within `PROBE` seconds."""
         began = time.monotonic()
         try:
             if self._version is None:
@@ -346,10 +343,7 @@ def _of_context(name: str) -> tuple[str, TLSConfig | None]:
 
 
 def _tls_of(folder: Path) -> TLSConfig:
-    """
-    Raises:
-        DockerException: a file is missing.
-    """
+    """The TLS settings in `folder`. Raises DockerException if a file is missing."""
     files = [folder / name for name in ("ca.pem", "cert.pem", "key.pem")]
     for file in files:
         if not file.is_file():

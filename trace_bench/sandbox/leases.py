@@ -1,4 +1,4 @@
-"""What a running job has for itself on one machine: whole GPUs, cores, or the machine.
+"""Leases of a running job on one machine: whole GPUs, cores, or the machine.
 
 A lease is a set of lock files (`trace_bench.sandbox.locks`) that are held while the job runs. They exclude all
 controllers and users of the controller's machine. A sandbox can hold something without a lock: its controller died, or
@@ -37,7 +37,7 @@ _PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class Taken:
-    """What sandboxes of a host hold by their labels, whichever controller made them."""
+    """The resources that sandboxes of a host hold by their labels, of all controllers."""
 
     devices: frozenset[str] = frozenset()
     cores: frozenset[int] = frozenset()
@@ -47,7 +47,7 @@ class Taken:
 
     @classmethod
     def by(cls, sandboxes: Iterable[Mapping[str, str]]) -> Taken:
-        """What sandboxes with these labels hold."""
+        """The resources of sandboxes with these labels."""
         found = list(sandboxes)
         return cls(
             frozenset(device for labels in found for device in devices_in(labels)),
@@ -62,7 +62,7 @@ class Shared(Protocol):
     """A backend on whose hosts other controllers may have sandboxes."""
 
     def taken(self, host: str) -> Taken:
-        """What sandboxes of `host` hold that have not ended, whichever controller owns them.
+        """The resources of sandboxes on `host` that have not ended, of all controllers.
 
         Raises:
             SandboxError: the host does not answer.
@@ -81,7 +81,7 @@ def cores_in(labels: Mapping[str, str]) -> tuple[int, ...]:
 
 @dataclass
 class Lease:
-    """What one job holds until `release`.
+    """The resources of one job until `release`.
 
     Attributes:
         whole: everything that was asked for is held. The lease of an adopted sandbox can lack what another controller

@@ -141,7 +141,7 @@ class LocalBackend:
         return uid_bases(sandbox.labels for sandbox in self.find({}))
 
     def taken(self, host: str) -> Taken:
-        """What sandboxes of this folder hold. Those of other folders are only protected by the locks of their
+        """The resources of sandboxes in this folder. Those of other folders are only protected by the locks of their
         controllers."""
         return Taken.by(sandbox.labels for sandbox in self.find({}) if sandbox.status() == "running")
 

@@ -1,4 +1,4 @@
-"""What a suite is. Standard library only: suites are imported on the host and inside the sandbox."""
+"""The description of a suite. Standard library only: suites are imported on the host and inside the sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of a folder may execute source, by what they import and by the names that they use.
+"""Find places where the files of a folder may execute source, by their imports and the names that they use.
 
 The rule is the strict one: a module that is not on the list of those known to execute nothing counts as a sign, and
 so does each name that can. Aliases of modules and names are followed through imports and plain assignments, in all
@@ -61,7 +61,7 @@ class SourceFile:
 
 
 def findings(files: Mapping[str, SourceFile]) -> Iterator[tuple[str, int, str]]:
-    """Where the files of one folder may execute source: (file, line, what), in order. `files` are by name."""
+    """Places where the files of one folder may execute source: (file, line, what), in order. `files` are by name."""
     own = {""}
     for source in files.values():
         parts = source.module.split(".")

@@ -95,7 +95,7 @@ def build(context: BuildContext) -> Problem:
 
 
 def limits(context: BuildContext) -> Limits:
-    """What one candidate process may use: ``[limits]`` of the spec.
+    """The limits of one candidate process: ``[limits]`` of the spec.
 
     ``timeout_seconds`` of the config replaces the wall limit of a call, and lifts the CPU limit of the
     process if that is lower.
@@ -180,7 +180,7 @@ class _Evaluator:
 
     @property
     def functions(self) -> Any:
-        """What has ``instances`` and ``evaluate``."""
+        """The object with ``instances`` and ``evaluate``."""
         return self.judge or self.module
 
     @classmethod

@@ -65,7 +65,7 @@ class Numbers:
 
     @property
     def place(self) -> str:
-        """Where the word stands that was taken last: ``line 3``."""
+        """The place of the word that was read last: ``line 3``."""
         return f"line {self._words[self._at - 1][1]}"
 
     def word(self, what: str) -> str:

@@ -45,7 +45,7 @@ def module_of(folder: Path) -> str | None:
 
 
 def described(folder: Path, module: str) -> dict[str, Any]:
-    """What stands for the ``task.toml`` of such a folder.
+    """The substitute for the ``task.toml`` of such a folder.
 
     Raises:
         ConfigError: the module is not Python, or does not define the builder.
@@ -83,7 +83,7 @@ def described(folder: Path, module: str) -> dict[str, Any]:
 
 
 def signs_of_execution(folder: Path) -> Iterator[str]:
-    """Where the files of a task may execute source: ``file, line N: what``. What runs only as a script does not count.
+    """Places where the files of a task may execute source: ``file, line N: what``. Scripts' main blocks do not count.
 
     Raises:
         ConfigError: a Python file of it cannot be read, or is not Python.
@@ -136,7 +136,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
-    """What the top level assigns to names as a literal; the last assignment counts."""
+    """Literals that the top level assigns to names; the last assignment counts."""
     found: dict[str, Any] = {}
     for node in tree.body:
         targets = (

@@ -52,7 +52,7 @@ _COUNTED = 1000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a valid solution.
+    """The feedback on a valid solution.
 
     Attributes:
         score: natural units.
@@ -141,7 +141,7 @@ class Judge:
         return self._from_files[split]
 
     def described(self, **settings: Any) -> str:
-        """What the settings choose; empty where the statement says it all."""
+        """The description of the settings; empty where the statement is complete."""
         settings.pop("n_instance", None)
         hook = self._hook("described")
         return str(hook(**settings)) if hook else ""
@@ -205,7 +205,7 @@ class Judge:
         return over / under if under else 1.0
 
     def target(self, instance: Instance) -> float:
-        """What normalised score 1 is."""
+        """The score whose normalised value is 1."""
         for found in (self._once("target", instance), self._bound(instance)):
             if found is not None:
                 return found
@@ -236,7 +236,7 @@ class Judge:
         return self._once("bound", instance)
 
     def _once(self, name: str, instance: Instance) -> float | None:
-        """What the function `name` says of `instance`, which may take it a while: it is asked once."""
+        """The value of the function `name` on `instance`. It is computed once, as it may take long."""
         hook = self._hook(name)
         if hook is None:
             return None

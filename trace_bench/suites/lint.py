@@ -1,4 +1,4 @@
-"""What a reader of a code task would miss: checked without running or importing anything of it."""
+"""Find what a code task lacks for its readers, without running or importing anything of it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _SUITE_LINE = re.compile(r"""^\s*suite\s*=\s*(["'])(?P<name>[^"']*)\1\s*(#.*)?$"
 
 @dataclass(frozen=True, order=True)
 class TaskEntry:
-    """Where a task lies. Nothing of it has been read."""
+    """The place of a task. Nothing of it has been read."""
 
     id: str
     suite: str

@@ -1,4 +1,4 @@
-"""What a suite may declare that its jobs ask of the host: a *service*, such as a trial in a container of its own kind.
+"""Services of the host that a suite declares for its jobs, such as a trial in a container of its own kind.
 
 A job's sandbox has no network and no engine. Its guide asks with `trace_bench.worker.services.Services.ask`; the
 request goes over the control stream, and the controller has the suite's service answer it. Services run on the host
@@ -58,9 +58,11 @@ class ServiceCall:
 
 @dataclass(frozen=True)
 class ServiceAnswer:
-    """Attributes:
-    body: fits the service's `answer_schema`.
-    cost_usd: beyond what its calls to the model cost.
+    """The answer of a service.
+
+    Attributes:
+        body: fits the service's `answer_schema`.
+        cost_usd: beyond the cost of its calls to the model.
     """
 
     body: Mapping[str, Any]
@@ -68,7 +70,7 @@ class ServiceAnswer:
 
 
 class ServiceError(Exception):
-    """There is no answer.
+    """An error in place of an answer.
 
     Attributes:
         boundary: ``provider``: what the service needs failed; the job is tried again. ``task``: the task cannot be

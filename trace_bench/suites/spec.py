@@ -59,7 +59,7 @@ class _Table(BaseModel):
 
 
 class ScoreSpec(_Table):
-    """How a score reads. Numbers are in the task's natural units."""
+    """The direction and reference values of a score. Numbers are in the task's natural units."""
 
     direction: Direction
     failure: float
@@ -104,7 +104,7 @@ class LimitSpec(_Table):
 
 
 class SandboxOfValue(_Table):
-    """What a value of an argument asks of the sandbox of a job."""
+    """The requirements on the sandbox that a value of an argument has."""
 
     image: str | None = None
     """Image family, in place of the task's."""
@@ -277,7 +277,7 @@ class TaskSpec(_Table):
         return self.candidates is not None
 
     def arguments(self) -> tuple[Argument, ...]:
-        """What ``eval_kwargs`` may hold: the task's own arguments, and the common ones of a code task."""
+        """The arguments that ``eval_kwargs`` may hold: the task's own arguments, and the common ones of a code task."""
         own = tuple(spec.argument(name) for name, spec in self.eval_kwargs.items())
         return own + tuple(a for a in self._common() if a.name not in self.eval_kwargs)
 
@@ -286,7 +286,7 @@ class TaskSpec(_Table):
         return find(self.arguments(), name) is not None or (self._free and name.replace("-", "_").isidentifier())
 
     def asked_of_sandbox(self, eval_kwargs: Mapping[str, Any]) -> Iterator[tuple[str, SandboxOfValue]]:
-        """What the values of arguments ask of the sandbox, by name of the argument."""
+        """The requirements of the values of arguments on the sandbox, by name of the argument."""
         for name, argument in self.eval_kwargs.items():
             if (found := argument.sandbox.get(str(eval_kwargs.get(name)))) is not None:
                 yield name, found
@@ -296,7 +296,7 @@ class TaskSpec(_Table):
         return bool(self.execution(eval_kwargs))
 
     def execution(self, eval_kwargs: Mapping[str, Any]) -> str:
-        """How that comes, in words; empty if a candidate's source runs in processes of its own alone."""
+        """The reason why jobs are unprotected; empty if a candidate's source only runs in processes of its own."""
         if self.foreign is None:
             return ""
         if self.foreign.executes_candidates:

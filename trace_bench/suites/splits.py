@@ -33,7 +33,7 @@ def split_seed(context: BuildContext, split: Split) -> int | None:
 
 
 def split_sizes(context: BuildContext, defaults: Mapping[str, int] | None = None) -> dict[Split, int]:
-    """How many examples each split has: ``num_<split>`` of the config, else `defaults`, else ``[splits]``
+    """The number of examples of each split: ``num_<split>`` of the config, else `defaults`, else ``[splits]``
     of the spec.
 
     Raises:

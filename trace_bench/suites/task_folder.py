@@ -1,4 +1,4 @@
-"""What builders read of a task folder: its scoring, its own modules, and the place of a fault in them.
+"""Read a task folder for builders: its scoring, its own modules, and the place of an error in them.
 
 A task's own modules are trusted. They are imported in the phases only, under a private name, so that a task called
 ``random`` or ``json`` shadows nothing.
@@ -98,7 +98,7 @@ def load_module(path: Path) -> ModuleType:
 
 
 def task_fault(path: Path, error: BaseException) -> ProblemError:
-    """What a task's own code raised, as one sentence with the line of `path` that it came through last."""
+    """The error of a task's own code as one sentence, with the last line of `path` in its trace."""
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == str(path) else None
     if line is None:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]

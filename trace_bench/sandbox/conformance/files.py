@@ -1,4 +1,4 @@
-"""What is written to /out, and what comes back."""
+"""Checks of the files that are written to /out and collected."""
 
 from __future__ import annotations
 

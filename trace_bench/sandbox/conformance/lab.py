@@ -158,10 +158,7 @@ def needs(*names: str) -> Callable[[Callable[[Lab], None]], Check]:
 
 @contextmanager
 def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
-    """
-    Raises:
-        AssertionError: what is done in it raises none of `kinds`, or does not say `says`.
-    """
+    """Raise AssertionError unless the block raises one of `kinds` with the text `says`."""
     try:
         yield
     except kinds as error:

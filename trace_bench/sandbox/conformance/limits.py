@@ -1,4 +1,4 @@
-"""What a sandbox may have, see and reach."""
+"""Checks of the limits and the isolation of a sandbox."""
 
 from __future__ import annotations
 

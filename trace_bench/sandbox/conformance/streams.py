@@ -1,4 +1,4 @@
-"""The one byte stream."""
+"""Checks of the control stream's byte stream."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class Client:
         return [(handle, known) for handle in handles if (known := self._labels.get(handle.object_id)) is not None]
 
     def poll(self, handle: modal.Sandbox, name: str) -> int | None:
-        """How the sandbox ended, or None if it has not."""
+        """The exit code of the sandbox, or None while it runs."""
         code: int | None = self.call(handle.poll.aio(), CALL_SECONDS, "say how a sandbox is", name)
         return code
 
@@ -257,7 +257,7 @@ class Exec:
             await self._process.stdin.drain.aio()
 
     async def output(self) -> AsyncIterator[bytes]:
-        """What it writes to stdout, until it ends."""
+        """The pieces of its stdout until it ends."""
         async for data in self._process.stdout:
             yield data
 

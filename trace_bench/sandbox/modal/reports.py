@@ -1,4 +1,4 @@
-"""What the holder says, validated: a process inside that has become root can speak in the holder's name."""
+"""Validate messages of the holder: a process inside that has become root can speak in its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Model(BaseModel):
 
 
 class Facts(_Model):
-    """What is in force inside; see `trace_bench.sandbox.modal.confinement.facts`."""
+    """The controls in force inside; see `trace_bench.sandbox.modal.confinement.facts`."""
 
     capabilities: Texts
     usable: Texts
@@ -38,7 +38,7 @@ class Facts(_Model):
 
 
 class Ended(_Model):
-    """How the command ended."""
+    """The end of the command."""
 
     code: int = Field(ge=0, le=255)
     error: Text
@@ -73,10 +73,7 @@ class Message(_Model):
 
 
 def parse_message(payload: bytes) -> Message:
-    """
-    Raises:
-        InvalidMessage: no holder says that.
-    """
+    """Parse a message of the holder. Raises InvalidMessage if no holder sends it."""
     try:
         return Message.model_validate_json(payload)
     except ValidationError as error:

@@ -186,7 +186,7 @@ class ModalSandbox:
         return (conversation and conversation.report) or self._answer("status")
 
     def _ended(self, seconds: float) -> Ended | None:
-        """How the command ended; None if it does not end within `seconds`."""
+        """The end of the command; None if it does not end within `seconds`."""
         conversation = self._conversation
         if conversation is not None:
             if conversation.wait_for(lambda: conversation.ended is not None, seconds):
@@ -246,10 +246,7 @@ class ModalSandbox:
     # -- errors --------------------------------------------------------------------------------------------------
 
     def _check_there(self) -> None:
-        """
-        Raises:
-            SandboxRemoved: it has been removed, or the service has ended it.
-        """
+        """Raise SandboxRemoved if the sandbox was removed, or the service has ended it."""
         code = self._client.poll(self._handle, self.name)
         if code is not None:
             raise SandboxRemoved(f"sandbox {self.name} is no longer there (the service says {code}).")
