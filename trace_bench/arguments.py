@@ -29,6 +29,7 @@ class Argument:
         minimum, maximum: inclusive, for numbers.
         when: other arguments, with the values at which this one has an effect.
         endless: see `trace_bench.worker.training.Param`.
+        later: left out where it is not given and has no effect: see `training.Param`.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Argument:
     aliases: tuple[str, ...] = ()
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     endless: Any = None
+    later: bool = False
 
     def __post_init__(self) -> None:
         if self.type is float and isinstance(self.default, int) and not isinstance(self.default, bool):

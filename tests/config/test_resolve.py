@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from trace_bench import expand
 from trace_bench.config import load_config
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
@@ -95,6 +96,22 @@ def test_defaults_are_filled_in_and_whole_numbers_become_floats_where_due(tmp_pa
     assert set(one.params) == {p.name for p in trainer.params}
     assert one.params["num_steps"] == next(p.default for p in trainer.params if p.name == "num_steps")
     assert type(one.params["ucb_exploration_constant"]) is float
+
+
+def test_a_later_parameter_is_left_out_where_it_has_no_effect(tmp_path: Path) -> None:
+    """So ids of jobs that were run before there was such a parameter stay the same."""
+    copro, few, more = variants(
+        tmp_path,
+        "trainers: [{id: DSPyTrainer, params_variants: [{dspy_optimizer: copro}, {dspy_optimizer: bootstrap}, "
+        "{dspy_optimizer: bootstrap, metric_threshold: 0.5}]}]\n",
+    )
+    later = {"max_bootstrapped_demos", "metric_threshold", "demo_parameter"}
+    assert not later & set(copro.params)
+    assert [few.params[name] for name in sorted(later)] == ["", 4, 1.0]
+    assert more.params["metric_threshold"] == 0.5
+    entries = ["DSPyTrainer", {"id": "DSPyTrainer", "params": {"dspy_optimizer": "simba"}}]
+    config = load_config({"tasks": ["trace_examples:greeting_stub"], "trainers": entries, "seeds": [1]})
+    assert [job.job_id for job in expand(config)] == ["73380929872a", "f3988433e153"], "as before these parameters"
 
 
 PS = TASKS + "trainers:\n  - id: PrioritySearch\n"

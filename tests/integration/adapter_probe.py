@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.forking import ForkingSpawner
 from tests.trainers.memory_context import MemoryContext, numeric, suggest
+from trace_bench.errors import TrainerError
 from trace_bench.trainers.adapters.gepa_package import GEPATrainer
 from trace_bench.trainers.base import Budget, Slot
 from trace_bench.trainers.gepa_base import GEPABase
@@ -84,6 +85,42 @@ def two_texts() -> Problem:
         direction="maximize",
         failure_score=0.0,
     )
+
+
+TRAIN = ("apple 2", "apple 3", "berry 4", "cherry 5", "berry 6", "cherry 8")
+VALIDATE = ("apple 11", "berry 13", "cherry 15", "apple 12")
+
+
+def few_shot(train: tuple[str, ...] = TRAIN, texts: tuple[str, ...] = ("style",)) -> Problem:
+    """Name the fruit in capitals. The agent can do so where its number is even, and for fruits of its demos."""
+
+    def agent(ops: Any, query: Any) -> Any:
+        return ops.apply(_fruit, ops.param("style"), query)
+
+    def guide(query: Any, response: Any, reference: Any) -> tuple[float, str]:
+        return (1.0, "right") if response == reference["secret"] else (0.25, "wrong")
+
+    def examples(prefix: str, queries: tuple[str, ...]) -> tuple[Example, ...]:
+        return tuple(Example(f"{prefix}{i}", text, {"secret": text.upper()}) for i, text in enumerate(queries))
+
+    return Problem(
+        parameters=tuple(Parameter(name, "Name it.", "text") for name in texts),
+        guide=guide,
+        train=examples("t", train),
+        validate=examples("v", VALIDATE),
+        agent=agent,
+        objective="Name the fruit.",
+        direction="maximize",
+        failure_score=0.0,
+        score_range=(0.0, 1.0),
+    )
+
+
+def _fruit(style: str, query: str) -> str:
+    """The answer to `query`."""
+    name, number = query.split()
+    shown = [line.removeprefix("Query: ").split()[0] for line in style.splitlines() if line.startswith("Query: ")]
+    return query.upper() if int(number) % 2 == 0 or name in shown else "no idea"
 
 
 def _pair(first: Any, second: Any) -> list[Any]:
@@ -164,6 +201,7 @@ def _dspy(optimizer: str, **base: Any) -> dict[str, Any]:
 
 
 TWO = "two_texts()"
+FRUIT_OF_TWO = "few_shot(texts=('style', 'tone'))"
 CASES: dict[str, tuple[Case, ...]] = {
     "GEPATrainer": (
         Case("num_iters", 2, {"num_iters": 8}),
@@ -215,6 +253,9 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("init_temperature", 0.5, _dspy("copro")),
         Case("breadth", 4, _dspy("copro")),
         Case("depth", 1, _dspy("copro")),
+        Case("max_bootstrapped_demos", 2, {"dspy_optimizer": "bootstrap"}, "few_shot()"),
+        Case("metric_threshold", 0.25, {"dspy_optimizer": "bootstrap"}, "few_shot()"),
+        Case("demo_parameter", "tone", {"dspy_optimizer": "bootstrap", "demo_parameter": "style"}, FRUIT_OF_TWO),
         Case("max_steps", 1, _dspy("simba")),
         Case("bsize", 6, _dspy("simba")),
         Case("max_metric_calls", 20, _dspy("gepa")),
@@ -280,6 +321,39 @@ def gepa_pair() -> None:
             "steps": [(s.state["x"], s.split, s.accepted, s.evaluations) for s in memory.steps],
             "counts": (memory.evaluations, len(memory.calls)),
         }
+    json.dump(found, sys.stdout)
+
+
+def demos() -> None:
+    """What searches for demos did and said, as JSON on stdout: by optimizer and number of demos, or a problem."""
+    trainer = importlib.import_module(ENTRIES["DSPyTrainer"]).DSPyTrainer
+
+    def searched(problem: Problem, **params: Any) -> dict[str, Any]:
+        spawner = ForkingSpawner()
+        programs = CandidatePrograms(spawner, seed=1)  # type: ignore[arg-type]
+        memory = MemoryContext(problem, programs, instructing, seed=7)
+        try:
+            memory.search(trainer, **params)
+        except TrainerError as error:
+            return {"refused": str(error)}
+        return {
+            "steps": [(s.split, [r.score for r in s.rollouts], s.state["style"]) for s in memory.steps],
+            "prompts": "\n".join(str(call.messages) for call in memory.calls),
+            "evaluations": memory.evaluations,
+            "warnings": memory.warnings,
+        }
+
+    few: dict[str, Any] = {"dspy_optimizer": "bootstrap"}
+    mipro = {"dspy_optimizer": "mipro_demos", "num_candidates": 5, "num_trials": 12}
+    found = {
+        "bootstrap 4": searched(few_shot(), **few),
+        "bootstrap 2": searched(few_shot(), **few, max_bootstrapped_demos=2),
+        "any score": searched(few_shot(), **few, max_bootstrapped_demos=2, metric_threshold=0.25),
+        "none passes": searched(few_shot(train=("apple 3", "berry 5")), **few),
+        "no agent": searched(one_text(), **few),
+        "mipro": searched(few_shot(), **mipro, max_bootstrapped_demos=2),
+        "mipro again": searched(few_shot(), **mipro, max_bootstrapped_demos=2),
+    }
     json.dump(found, sys.stdout)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.integration.cli import REPOSITORY, cli, history, run
 from tests.integration.files import check_files, values_in
 from tests.integration.test_replay import assert_equal, replay
 from trace_bench.images.lock import read_lock
+from trace_bench.trainers.adapters.demos import Demo, write
 from trace_bench.trainers.registry import load_trainer
 
 pytestmark = pytest.mark.docker
@@ -293,6 +295,91 @@ def dspy_run(with_dspy: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
         folder, with_dspy, tasks=["trace_examples:greeting_stub"], seeds=[1],
         trainers=[{"id": "DSPyTrainer", "params_variants": sizes}], llm={"model": f"scripted:{folder / 'model.yaml'}"},
     )  # fmt: skip
+
+
+FEW_SHOT_SCRIPT = r"""
+rules:
+  - match: {contains: "proposed_instruction"}
+    text: "[[ ## proposed_instruction ## ]]\nSay it again.\n\n[[ ## completed ## ]]"
+  - match: {regex: 'Examples:.*Query: Repeat (?P<word>\w+)\nResponse:$', last: true}
+    text: "${word} ${word}"
+  - match: {regex: 'Query: Repeat moon\nResponse:$', last: true}
+    text: "moon moon"
+default: {text: "Nothing that dspy can read."}
+"""
+
+
+@pytest.fixture(scope="module")
+def few_shot_run(with_dspy: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("few_shot")
+    (folder / "model.yaml").write_text(FEW_SHOT_SCRIPT)
+    sizes: list[dict[str, Any]] = [
+        {"dspy_optimizer": "bootstrap"}, {"dspy_optimizer": "mipro_demos", "num_candidates": 3, "num_trials": 4},
+    ]  # fmt: skip
+    return run(
+        folder, with_dspy, tasks=["internal:few_shot"], seeds=[1],
+        trainers=[{"id": "DSPyTrainer", "params_variants": sizes}], llm={"model": f"scripted:{folder / 'model.yaml'}"},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+class TestDemos:
+    """Demos of DSPy: found in training, and judged as a text by a scorer that knows nothing of them."""
+
+    def test_a_model_that_answers_right_with_a_demo_is_scored_with_it(self, few_shot_run: dict[str, Any]) -> None:
+        assert few_shot_run["code"] == 0, few_shot_run["stderr"]
+        assert [row["status"] for row in few_shot_run["jobs"]] == ["ok", "ok"]
+        for row in few_shot_run["jobs"]:
+            assert (row["score_initial"], row["score_best"], row["score_test"]) == (0.0, 1.0, 1.0)
+            state = Path(few_shot_run["folder"], row["best_state_path"]).read_text()
+            assert "Query: Repeat moon" in state and "Response: moon moon" in state
+            assert not any(word in state for word in ("sun", "tree", "moss", "rain"))
+        calls = values_in(Path(few_shot_run["folder"], "jobs", few_shot_run["jobs"][0]["job_id"], "llm.jsonl"))
+        assert len(calls) == few_shot_run["jobs"][0]["llm_calls"], "bootstrap asks nothing; the agent asks in each run"
+
+    def test_a_run_with_demos_is_replayed_to_the_bit(
+        self, few_shot_run: dict[str, Any], with_dspy: Path, tmp_path: Path
+    ) -> None:
+        assert_equal(few_shot_run["folder"], replay(few_shot_run["folder"], tmp_path, with_dspy))
+
+    def test_demos_are_answers_to_training_examples_that_pass(self, with_dspy: Path) -> None:
+        found = probed(with_dspy, "dspy", "demos()")
+        # Of the training examples, apple 2, berry 4, berry 6 and cherry 8 score 1, apple 3 and cherry 5 score 0.25.
+        start = ["validate", [0.25, 0.25, 0.25, 1.0], "Name it."]
+        apple, berry, berry_6, cherry = (
+            Demo(f"{name} {number}", f"{name.upper()} {number}")
+            for name, number in (("apple", 2), ("berry", 4), ("berry", 6), ("cherry", 8))
+        )
+        assert found["bootstrap 4"]["steps"] == [
+            start,
+            ["train", [1.0, 0.25, 1.0, 0.25, 1.0, 1.0], "Name it."],
+            ["validate", [1.0] * 4, write("Name it.", [apple, berry, berry_6, cherry])],
+        ]
+        assert found["bootstrap 2"]["steps"] == [
+            start,
+            ["train", [1.0, 0.25, 1.0], "Name it."],
+            ["validate", [1.0, 1.0, 0.25, 1.0], write("Name it.", [apple, berry])],
+        ]
+        assert (found["bootstrap 4"]["evaluations"], found["bootstrap 2"]["evaluations"]) == (14, 11)
+        low = write("Name it.", [apple, Demo("apple 3", "no idea")])
+        assert found["any score"]["steps"][-1] == ["validate", [1.0, 0.25, 0.25, 1.0], low]
+        assert [step[-1] for step in found["none passes"]["steps"]] == ["Name it."] * 2
+        (warning,) = found["none passes"]["warnings"]
+        assert warning.startswith("there are no demos")
+        assert "this task has no agent" in found["no agent"]["refused"]
+
+    def test_mipro_combines_instructions_with_demos_of_training_examples(self, with_dspy: Path) -> None:
+        found = probed(with_dspy, "dspy", "demos()")
+        steps, prompts = found["mipro"]["steps"], found["mipro"]["prompts"]
+        assert found["mipro"] == found["mipro again"]
+        demos = [re.findall(r"^Query: (.*)\nResponse: (.*)$", text, re.MULTILINE) for _, _, text in steps]
+        assert {len(each) for each in demos} == {0, 1, 2}
+        passing = {"apple 2", "berry 4", "berry 6", "cherry 8"}
+        assert all(query in passing and response == query.upper() for each in demos for query, response in each)
+        assert any(text.startswith("Answer ") and "Examples:" in text for _, _, text in steps), "the proposed ones too"
+        assert "Response: APPLE 2" in prompts
+        for hidden in ("secret", "apple 11", "berry 13", "cherry 15", "apple 12"):
+            assert hidden not in prompts and not any(hidden in text for _, _, text in steps)
 
 
 @pytest.mark.slow

@@ -117,6 +117,7 @@ DAMAGE: dict[str, dict[str, Any]] = {
     "another example": {"rollouts": [{"example_id": "z", "score": 1.0, "feedback": "", "failed": False}] * 2},
     "no number": {"rollouts": [{"example_id": "a", "score": "1", "feedback": "", "failed": False}] * 2},
     "not finite": {"rollouts": [{"example_id": "a", "score": float("inf"), "feedback": "", "failed": False}] * 2},
+    "no text": {"rollouts": [{"example_id": "a", "score": 1.0, "feedback": "", "response": 7}] * 2},
     "no rollout": {"rollouts": [{"score": 1.0}, 5]},
     "no list": {"rollouts": 7},
     "no signs": {"signs": 3},

@@ -44,6 +44,19 @@ def test_a_stop_inside_a_guide_stays_a_stop() -> None:
 
 
 @pytest.mark.parametrize(
+    ("response", "text"),
+    [("a\nb", "a\nb"), (3, "3"), (0.5, "0.5"), ("x" * 2000, "x" * 2000), ("x" * 2001, None), (10**5000, None),
+     (["a"], None), (None, None), (np.zeros(1), None)],
+    ids=[*"abcdefghi"],
+)  # fmt: skip
+def test_a_short_text_or_number_that_an_agent_answers_is_part_of_the_rollout(response: Any, text: str | None) -> None:
+    plain = _problem(lambda query, response, reference: (1.0, "fine"))
+    problem = replace(plain, agent=lambda ops, query: response)
+    assert evaluate_example(problem, {}, problem.train[0], None).response == text  # type: ignore[arg-type]
+    assert evaluate_example(plain, {"x": 1.0}, plain.train[0], None).response is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     "score", [1, 2.5, np.float64(0.5), np.float32(0.5), np.int64(3), np.uint8(3), Fraction(1, 2)], ids=repr
 )
 def test_real_numbers_of_any_library_are_scores(score: Any) -> None:

@@ -174,6 +174,7 @@ def arguments_of(params: tuple[Param, ...]) -> tuple[Argument, ...]:
             aliases=p.aliases,
             when=p.when,
             endless=p.endless,
+            later=p.later,
         )
         for p in params
     )

@@ -129,6 +129,8 @@ def _read(line: str) -> tuple[tuple[str, int], Known]:
             raise ValueError("a rollout has no example, or no feedback")
         if not isinstance(rollout.failed, bool) or not isinstance(rollout.transient, bool):
             raise ValueError("a rollout has neither failed nor not")
+        if not isinstance(rollout.response, str | None):
+            raise ValueError("a response is no text")
     signs = {str(digest): list(found) for digest, found in dict(given["signs"]).items()}
     return (str(given["key"]), int(given["nth"])), Known(rollouts, signs, float(given["seconds"]))
 

@@ -21,7 +21,7 @@ from trace_bench.worker.problem import (
     checked_score,
 )
 from trace_bench.worker.sentences import visible
-from trace_bench.worker.training import Rollout, StopTraining
+from trace_bench.worker.training import RESPONSE_CHARACTERS, Rollout, StopTraining
 
 TRANSIENT = frozenset({"timeout", "memory", "died"})
 """Phases of a `CandidateError` that may not happen again on a machine that is less busy."""
@@ -109,7 +109,8 @@ def judged(problem: Problem, example: Example, response: Any) -> Rollout:
         metrics = _measured(problem, score, outcome[2] if len(outcome) == 3 else {})
         if metrics:
             score = checked_score(problem.comparison.scalar(metrics, problem.metrics))
-        return Rollout(example.id, score, feedback, metrics=metrics)
+        answer = text_of(response) if problem.agent is not None else None
+        return Rollout(example.id, score, feedback, metrics=metrics, response=answer)
     except ScoreError as error:
         name = getattr(problem.guide, "__name__", type(problem.guide).__name__)
         problem.warn(
@@ -117,6 +118,14 @@ def judged(problem: Problem, example: Example, response: Any) -> Rollout:
             "wherever it happens again"
         )
         raise
+
+
+def text_of(value: object) -> str | None:
+    """`value` as text, if it is a text or a number of `RESPONSE_CHARACTERS` at most."""
+    if isinstance(value, int) and value.bit_length() > RESPONSE_CHARACTERS:  # `str` refuses the largest ones
+        return None
+    text = str(value) if isinstance(value, str | int | float) else None
+    return text if text is not None and len(text) <= RESPONSE_CHARACTERS else None
 
 
 def _measured(problem: Problem, score: float, given: Any) -> dict[str, float]:

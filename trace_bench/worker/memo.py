@@ -17,7 +17,7 @@ from trace_bench.worker.training import Rollout, TrainContext
 MEMO_BYTES = 64 << 20
 """Size of all rollouts that one search remembers, about. The least recently used ones make room for new ones."""
 ROLLOUT_BYTES = 512
-"""Size of a rollout without its feedback, about."""
+"""Size of a rollout without its texts, about."""
 
 Key = tuple[str, str, int]
 """Digest of the state, split, index of the example."""
@@ -32,7 +32,7 @@ class Memo:
 
     Args:
         context: evaluates, counts, and looks whether the search is to stop.
-        limit: size of the rollouts that are remembered, in bytes, as `ROLLOUT_BYTES` and the feedback's characters.
+        limit: size of the rollouts that are remembered, in bytes, as `ROLLOUT_BYTES` and the characters of its texts.
         stall: notices when nothing is evaluated any more.
     """
 
@@ -112,4 +112,4 @@ class Memo:
 
 
 def _size(rollout: Rollout) -> int:
-    return ROLLOUT_BYTES + len(rollout.feedback)
+    return ROLLOUT_BYTES + len(rollout.feedback) + len(rollout.response or "")

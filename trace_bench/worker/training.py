@@ -16,6 +16,8 @@ from typing import Any, Literal, Protocol
 from trace_bench.worker.problem import Problem, Programs, Value
 
 State = dict[str, Value]
+RESPONSE_CHARACTERS = 2000
+"""Length of an agent's answer that a trainer sees, at most."""
 
 
 class OtherThan(tuple[Any, ...]):
@@ -34,6 +36,8 @@ class Param:
         minimum, maximum: inclusive, for numbers.
         when: other parameters, with the values at which this one has an effect: ``{"score_function": ("ucb",)}``. Given
             where it has none, it is refused.
+        later: the trainer had jobs before it had this parameter. Where it has no effect it is no part of a job's
+            parameters, so that ids of those jobs stay the same.
         changes_results: False for what is known to change nothing but how long a search takes, or what it prints.
         endless: of a parameter that says how long a search goes on by itself: the value with which it does not end the
             search. If all such parameters have it, the search goes on until a budget ends (`Search.endless`). A config
@@ -51,6 +55,7 @@ class Param:
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     changes_results: bool = True
     endless: Any = None
+    later: bool = False
 
 
 def is_endless(known: Sequence[Param], params: Mapping[str, Any]) -> bool:
@@ -92,7 +97,8 @@ class Rollout:
     """One candidate on one example. `score` is what states are compared by (the task's own, or what the run's objective
     makes of the metrics); a failed candidate has `failed` set, and `transient` where the failure may not happen again:
     it took too long, needed too much memory, or its process died. `metrics` are in natural units, the task's own score
-    among them as ``score``; empty for a task that declares none."""
+    among them as ``score``; empty for a task that declares none. `response` is what the task's agent answered, as text;
+    None if it failed, is no text or number, has more than `RESPONSE_CHARACTERS`, or the task has no agent."""
 
     example_id: str
     score: float
@@ -100,6 +106,7 @@ class Rollout:
     failed: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
     transient: bool = False
+    response: str | None = None
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from trace_bench.trainers.adapters import demos
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.adapters.foreign import Foreign
 from trace_bench.trainers.adapters.imports import importing
 from trace_bench.trainers.adapters.judging import Judging
-from trace_bench.trainers.base import Search, Slot, State
+from trace_bench.trainers.base import Rollout, Search, Slot, State
 from trace_bench.trainers.common_params import MANY
+from trace_bench.worker.evaluate import text_of
 from trace_bench.worker.graph_nodes import clipped
 
 # Read when dspy is imported: HOME cannot be written to in a sandbox.
@@ -24,12 +26,14 @@ os.environ.setdefault("DSPY_CACHEDIR", tempfile.gettempdir() + "/dspy")
 with importing("dspy"):
     import dspy
     import tqdm
-    from dspy.teleprompt import COPRO, GEPA, SIMBA, MIPROv2
+    from dspy.teleprompt import COPRO, GEPA, SIMBA, BootstrapFewShot, MIPROv2, bootstrap
+    from dspy.teleprompt import utils as teleprompt
     from dspy.utils import parallelizer
     from gepa.core import engine
 
 
 NOT_SHOWN = "(not shown: see the feedback)"
+WITH_DEMOS = ("mipro_demos", "bootstrap")
 
 
 class _Quiet(tqdm.tqdm):  # type: ignore[misc]
@@ -40,6 +44,8 @@ class _Quiet(tqdm.tqdm):  # type: ignore[misc]
 
 
 parallelizer.tqdm, engine.tqdm = SimpleNamespace(tqdm=_Quiet), _Quiet
+bootstrap.tqdm = SimpleNamespace(tqdm=_Quiet)
+bootstrap.print = teleprompt.print = logging.getLogger("dspy.teleprompt").info
 
 
 class Program(dspy.Module):  # type: ignore[misc]
@@ -104,6 +110,10 @@ class Run:
         self._optimizer = optimizer
         self._calls = 0
         problem = search.problem
+        self._demo_parameter = (
+            demos.parameter_for(problem, search.params["demo_parameter"]) if optimizer in WITH_DEMOS else None
+        )
+        self._found_demos = False
         self._task = "\n".join([problem.objective, *(self._foreign.describe(p.name) for p in problem.trainable)])
         self._start = Program(self, self._foreign.start)
         self._known = {self._text(predictor): name for name, predictor in self._start.named_predictors()}
@@ -124,7 +134,11 @@ class Run:
                 self._foreign.warn(f"dspy gave up on an answer of the model, and the search ended there: {said}")
                 return None
         self._judging.flush()
-        if not self._foreign.asked:
+        if self._demo_parameter is not None and not self._found_demos:
+            self._foreign.warn(
+                "there are no demos: no training example has a short text as its answer and a score of metric_threshold"
+            )
+        if not self._foreign.asked and self._optimizer != "bootstrap":
             self._foreign.warn(
                 f"{self._optimizer} of dspy has asked no model: it saw nothing in the scores to learn from"
             )
@@ -133,20 +147,34 @@ class Run:
         return self.state(best)
 
     def _mipro(self, model: Any) -> tuple[Any, list[Any]]:
+        return self._miprov2(model, _WithoutDemos, 0)
+
+    def _mipro_demos(self, model: Any) -> tuple[Any, list[Any]]:
+        return self._miprov2(model, MIPROv2, self._search.params["max_bootstrapped_demos"])
+
+    def _miprov2(self, model: Any, optimizer_class: Any, most_demos: int) -> tuple[Any, list[Any]]:
         params, seed = self._search.params, self._search.seed
         judges = self._examples(self._search.selection)
         count = params["num_candidates"]
-        optimizer = _WithoutDemos(
+        optimizer = optimizer_class(
             metric=_score, prompt_model=model, task_model=model, auto=None, num_candidates=count, seed=seed,
-            num_threads=1, init_temperature=params["init_temperature"], max_bootstrapped_demos=0, max_labeled_demos=0,
-            track_stats=False,
+            num_threads=1, init_temperature=params["init_temperature"], max_bootstrapped_demos=most_demos,
+            max_labeled_demos=0, track_stats=False,
         )  # fmt: skip
+        trials = optimizer._set_num_trials_from_num_candidates(self._start, not most_demos, count)
         best = optimizer.compile(
             self._start, trainset=self._examples("train"), valset=judges, seed=seed, minibatch=len(judges) > 50,
-            minibatch_size=min(params["minibatch_size"], len(judges)), fewshot_aware_proposer=False,
-            num_trials=params["num_trials"] or optimizer._set_num_trials_from_num_candidates(self._start, True, count),
+            minibatch_size=min(params["minibatch_size"], len(judges)), fewshot_aware_proposer=most_demos > 0,
+            num_trials=params["num_trials"] or trials,
         )  # fmt: skip
         return best, []
+
+    def _bootstrap(self, model: Any) -> tuple[Any, list[Any]]:
+        optimizer = BootstrapFewShot(
+            metric=_score, max_bootstrapped_demos=self._search.params["max_bootstrapped_demos"], max_labeled_demos=0
+        )
+        found = optimizer.compile(self._start, trainset=self._examples("train"))
+        return found, [found]
 
     def _copro(self, model: Any) -> tuple[Any, list[Any]]:
         params = self._search.params
@@ -191,27 +219,45 @@ class Run:
     def forward(self, program: Program, task: str, query: str, place: str) -> Any:
         """One example: its score, and a trace in which each predictor had its part."""
         split, _, index = place.partition(" ")
-        texts = {name: self._text(predictor) for name, predictor in program.named_predictors()}
-        rollout = self._judging.one(self._given(texts), split, int(index))
+        rollout = self._judging.one(self._texts(program), split, int(index))
+        demo = self._demo(rollout, split, int(index))
         better = "higher" if self._search.problem.direction == "maximize" else "lower"
         feedback = f"Score: {rollout.score:.10g} ({better} is better). {rollout.feedback}"
-        prediction = dspy.Prediction(response=NOT_SHOWN, score=self._judging.scaled(rollout), feedback=feedback)
         trace = dspy.settings.trace
         if trace is not None:
-            for predictor in program.predictors():
-                trace.append((predictor, {"task": task, "query": query}, dspy.Prediction(response=NOT_SHOWN)))
-        return prediction
+            for name, predictor in program.named_predictors():
+                if demo is not None and name == self._demo_parameter:
+                    shown = {"task": task, "query": demo.query}
+                    trace.append((predictor, shown, dspy.Prediction(response=demo.response)))
+                elif self._demo_parameter is None:
+                    trace.append((predictor, {"task": task, "query": query}, dspy.Prediction(response=NOT_SHOWN)))
+        return dspy.Prediction(
+            response=NOT_SHOWN, score=self._judging.scaled(rollout), feedback=feedback, is_demo=demo is not None
+        )
+
+    def _demo(self, rollout: Rollout, split: str, index: int) -> demos.Demo | None:
+        """The demo that `rollout` is; None if its score is too low, or its example has no text as query or answer."""
+        if self._demo_parameter is None or split != "train" or rollout.failed or rollout.response is None:
+            return None
+        query = text_of(self._search.problem.train[index].query)
+        if query is None or self._judging.scaled(rollout) < self._search.params["metric_threshold"]:
+            return None
+        self._found_demos = True
+        return demos.Demo(query, rollout.response)
 
     def state(self, program: Any) -> State | None:
         """The state that `program` is; None if it is none."""
-        texts = {name: self._text(predictor) for name, predictor in program.named_predictors()}
-        return self._judging.read(self._given(texts))
+        return self._judging.read(self._texts(program))
 
-    def _given(self, texts: dict[str, str]) -> dict[str, str]:
-        """`texts`, with the start's values as they were before dspy tidied them."""
-        return {
-            name: self._foreign.start[name] if self._known.get(text) == name else text for name, text in texts.items()
-        }
+    def _texts(self, program: Any) -> dict[str, str]:
+        """Each parameter of `program` as text: its instruction, or the start's value as it was before dspy tidied it,
+        and its demos behind that."""
+        texts: dict[str, str] = {}
+        for name, predictor in program.named_predictors():
+            text = self._text(predictor)
+            text = self._foreign.start[name] if self._known.get(text) == name else text
+            texts[name] = demos.write(text, [demos.Demo(demo.query, demo.response) for demo in predictor.demos])
+        return texts
 
     @staticmethod
     def _text(predictor: Any) -> str:
@@ -233,7 +279,8 @@ class _WithoutDemos(MIPROv2):  # type: ignore[misc]
 
 
 def _score(example: Any, prediction: Any, trace: Any = None) -> float:
-    return float(prediction.score)
+    """The score of `prediction`; given a trace, which bootstrapping does, whether it is a demo."""
+    return float(prediction.is_demo if trace is not None else prediction.score)
 
 
 def _scored(gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None) -> Any:

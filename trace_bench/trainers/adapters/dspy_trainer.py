@@ -14,14 +14,48 @@ def _for(*optimizers: str) -> Mapping[str, tuple[Any, ...]]:
 
 
 _PARAMS = (
-    Param("dspy_optimizer", "mipro", str, "which optimizer searches", choices=("mipro", "copro", "simba", "gepa")),
+    Param(
+        "dspy_optimizer",
+        "mipro",
+        str,
+        "which optimizer searches",
+        choices=("mipro", "copro", "simba", "gepa", "mipro_demos", "bootstrap"),
+    ),
+    Param(
+        "max_bootstrapped_demos",
+        4,
+        int,
+        "demos of a state at most",
+        minimum=1,
+        when=_for("mipro_demos", "bootstrap"),
+        later=True,
+    ),
+    Param(
+        "metric_threshold",
+        1.0,
+        float,
+        "score of an answer that becomes a demo, from 0 (worst of the task's range) to 1 (best)",
+        minimum=0.0,
+        maximum=1.0,
+        when=_for("mipro_demos", "bootstrap"),
+        later=True,
+    ),
+    Param(
+        "demo_parameter",
+        "",
+        str,
+        "the text parameter that demos are added to; empty: the task's only one",
+        when=_for("mipro_demos", "bootstrap"),
+        later=True,
+    ),
     Param(
         "num_candidates",
         6,
         int,
-        "mipro: instructions proposed; simba: programs sampled, and built, in a step",
+        "mipro: instructions proposed; mipro_demos: instructions and sets of demos; simba: programs sampled, and "
+        "built, in a step",
         minimum=2,
-        when=_for("mipro", "simba"),
+        when=_for("mipro", "simba", "mipro_demos"),
     ),
     Param(
         "num_trials",
@@ -29,7 +63,7 @@ _PARAMS = (
         int,
         "combinations that are tried; 0: as many as the package recommends for num_candidates",
         minimum=0,
-        when=_for("mipro"),
+        when=_for("mipro", "mipro_demos"),
     ),
     Param(
         "minibatch_size",
@@ -37,7 +71,7 @@ _PARAMS = (
         int,
         "examples of a trial, where the selection split has more than 50",
         minimum=1,
-        when=_for("mipro"),
+        when=_for("mipro", "mipro_demos"),
     ),
     Param(
         "init_temperature",
@@ -46,7 +80,7 @@ _PARAMS = (
         "temperature of the calls that propose",
         minimum=0.0,
         maximum=2.0,
-        when=_for("mipro", "copro"),
+        when=_for("mipro", "copro", "mipro_demos"),
     ),
     Param("breadth", 10, int, "instructions proposed at a time", minimum=2, when=_for("copro")),
     bound("depth", 3, "rounds of proposals, each told the scores of those before", when=_for("copro")),
@@ -95,18 +129,41 @@ _PARAMS = (
 
 
 class DSPyTrainer:
-    """An optimizer of the package `dspy` (3.4.1): MIPROv2, COPRO, SIMBA or GEPA. Our problem is its program: a module
-    with one predictor for each trainable parameter, whose *instructions* are the parameter's value as text. Running it
-    on an example evaluates that state.
+    """An optimizer of the package `dspy` (3.4.1): MIPROv2, COPRO, SIMBA, GEPA or BootstrapFewShot. Our problem is its
+    program: a module with one predictor for each trainable parameter, whose *instructions* are the parameter's value as
+    text. Running it on an example evaluates that state.
 
-    * **What is optimized** are instructions. It works best where parameters are texts; numbers and source are tried too,
-      and an instruction that is no value of its parameter scores as a failure, costs no evaluation, and is an event
+    * **What is optimized** are instructions. With `mipro_demos` (MIPROv2) demos are optimized too, with `bootstrap`
+      (BootstrapFewShot) demos alone. It works best where parameters are texts; numbers and source are tried too, and an
+      instruction that is no value of its parameter scores as a failure, costs no evaluation, and is an event
       (`proposal.rejected`). White space around an instruction is dropped, and tabs are spaces, as dspy does.
-    * **Step**: consecutive scores of one state on one split are one step, so `step` counts what was looked at. mipro and
-      copro compare states on the selection split; simba and gepa learn from training examples. Afterwards simba's
+    * **Demos** (few-shot examples) are training examples that the start answers with a score of at least
+      `metric_threshold`: the query and the agent's answer, never the reference. `bootstrap` takes the first
+      `max_bootstrapped_demos` of them and asks no model. `mipro_demos` draws sets of different sizes, and combines them
+      with proposed instructions. Demos become a part of one text parameter's value (`demo_parameter`), behind its
+      instruction, so that the agent and the scorer read one text:
+
+      ```text
+      INSTRUCTION
+
+      Examples:
+
+      --- Example 1 ---
+      Query: QUERY
+      Response: ANSWER
+      ```
+
+      A task that has a place of its own for demos declares a text parameter for it, with an empty value. `mipro_demos`
+      proposes an instruction for that one too. A query or an answer that is no text or number, or has more than 2000
+      characters, is no demo. Refused are tasks without a trainable text, without an agent, without validation examples
+      (states would be compared on the examples that their demos show), or without a range of scores.
+    * **Step**: consecutive scores of one state on one split are one step, so `step` counts what was looked at. mipro,
+      mipro_demos, bootstrap and copro compare states on the selection split; simba and gepa learn from training examples. Afterwards simba's
       winners, which it knows by training examples only, are judged on the selection split.
       dspy does not say what a program was made of, so parents are empty.
-    * **Cost**: a state is scored on an example once, as dspy's own cache would have it. A step of simba takes
+    * **Cost**: a state is scored on an example once, as dspy's own cache would have it. `bootstrap` runs training
+      examples until it has its demos, `mipro_demos` does so up to `num_candidates - 1` times. These runs are not known
+      from one time to the next where the agent asks a model. A step of simba takes
       `2 * num_candidates + 1` times `bsize` evaluations at most; it takes all of them only where scores are samples
       (`deterministic = false` in `task.toml`).
     * **Scores** are scaled, since dspy counts from 0: where the task states its range, to 0 (worst) to 1 (best);
@@ -117,7 +174,11 @@ class DSPyTrainer:
 
     | | dspy | here |
     |---|---|---|
-    | demos (few-shot examples) | optimized by mipro and simba | not there: an agent of ours has no place for them |
+    | demos of simba | optimized | not there: `max_demos` is 0 |
+    | `max_labeled_demos` (references as answers) | 4 or 16 | 0: a trainer does not show references |
+    | `metric_threshold` | none: any score that is not 0 | 1.0, the best of the task's range |
+    | `teacher` of demos | any program | the start |
+    | `max_rounds` of BootstrapFewShot | 1 by default | 1 |
     | prefixes of output fields | optimized by copro | have no effect |
     | `prompt_model`, `task_model`, `reflection_lm`, teachers | any | the job's model |
     | SIMBA with fewer examples than `bsize` | an error | `bsize` is what there is |
@@ -127,7 +188,7 @@ class DSPyTrainer:
     """  # noqa: E501
 
     name = "DSPyTrainer"
-    summary = "MIPROv2, COPRO, SIMBA or GEPA of DSPy: parameters are the instructions of its predictors."
+    summary = "MIPROv2, COPRO, SIMBA, GEPA or BootstrapFewShot of DSPy: parameters are instructions of its predictors."
     source = "package dspy 3.4.1; MIPROv2: Opsahl-Ong et al., arXiv:2406.11695; GEPA: Agrawal et al., arXiv:2507.19457"
     params: tuple[Param, ...] = _PARAMS
     uses_llm = True
