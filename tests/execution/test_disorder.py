@@ -19,7 +19,7 @@ from tests.execution.test_interruptions import When, tables_are_those_of_the_fil
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.execution import cancel
-from trace_bench.execution.cancel import ask_to_cancel
+from trace_bench.execution.cancel import request_cancellation
 from trace_bench.execution.connection import SandboxGone
 from trace_bench.execution.events import ignore
 from trace_bench.execution.session import Session
@@ -299,11 +299,11 @@ def test_a_job_that_is_to_end_in_order_is_not_killed_because_another_was(bench: 
     class Wishes(Listener):
         def candidate_evaluated(self, job: Any, line: Any) -> None:
             if job.job_id == killed:
-                ask_to_cancel(plan.layout, [killed], kill=True)
+                request_cancellation(plan.layout, [killed], kill=True)
 
         def job_finished(self, job: Any, row: Any) -> None:
             if job.job_id == killed:
-                ask_to_cancel(plan.layout, [asked])
+                request_cancellation(plan.layout, [asked])
 
     rows = {row.job_id: row for row in bench.run(Wishes(), run_id="x").rows}
     assert (rows[killed].status, rows[killed].failure_kind) == ("failed", "interrupted")

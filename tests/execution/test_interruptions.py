@@ -18,7 +18,7 @@ from tests.execution.supervisor import Script
 from tests.tables import refresh_tables
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
-from trace_bench.execution.cancel import ask_to_cancel
+from trace_bench.execution.cancel import request_cancellation
 from trace_bench.execution.connection import Connection
 from trace_bench.execution.events import RunEnded
 from trace_bench.execution.run import Run
@@ -145,7 +145,7 @@ def test_a_kill_after_a_polite_word_is_heard(bench: Bench) -> None:
 def test_a_run_is_cancelled_through_its_folder(bench: Bench) -> None:
     bench.backend.script = lambda job_id, number: HANG
     with pytest.raises(Interrupted):
-        bench.run(When(2, lambda: ask_to_cancel(RunLayout(bench.runs()[0]))), max_workers=2)
+        bench.run(When(2, lambda: request_cancellation(RunLayout(bench.runs()[0]))), max_workers=2)
     layout = RunLayout(bench.runs()[0])
     assert [row.stop_reason for row in read_rows(layout) if row.status == "ok"] == ["interrupted"] * 2
     assert not layout.cancel.exists(), "the wish was for the controller that was at work"
@@ -163,7 +163,7 @@ def test_a_running_job_is_cancelled_and_the_others_go_on(bench: Bench, kill: boo
     class Cancel(Listener):
         def candidate_evaluated(self, job: Any, line: Any) -> None:
             if job.job_id == victim:
-                ask_to_cancel(plan.layout, [victim], kill=kill)
+                request_cancellation(plan.layout, [victim], kill=kill)
 
     result = bench.run(Cancel(), run_id="one", retries=2)
     assert not result.ok and bench.backend.created.count(victim) == 1
@@ -181,7 +181,7 @@ def test_a_waiting_job_that_is_cancelled_never_starts(bench: Bench) -> None:
     plan = bench.plan(run_id="one", max_workers=1)
     order = [plan.jobs[i].job_id for i in plan.order]
     bench.backend.script = lambda job_id, number: Script(seconds=0.05)
-    cancel = When(1, lambda: ask_to_cancel(plan.layout, [order[-1]]))
+    cancel = When(1, lambda: request_cancellation(plan.layout, [order[-1]]))
     result = bench.run(cancel, run_id="one", max_workers=1)
     assert bench.backend.created == order[:-1]
     assert entries(result.layout)[order[-1]]["status"] == "not_executed"
@@ -197,7 +197,7 @@ def test_a_job_that_is_cancelled_as_it_waits_for_its_start_is_cancelled_and_not_
     plan = bench.plan(**config)
 
     def cancel_the_other(request: Any) -> None:
-        ask_to_cancel(plan.layout, {job.job_id for job in plan.jobs} - {request.labels[JOB]})
+        request_cancellation(plan.layout, {job.job_id for job in plan.jobs} - {request.labels[JOB]})
 
     bench.backend.on_create = cancel_the_other
     result = bench.run(**config)
@@ -212,19 +212,19 @@ def test_a_job_that_is_cancelled_as_it_waits_for_its_start_is_cancelled_and_not_
 
 def test_wishes_add_up(bench: Bench) -> None:
     layout = bench.records(**ONE).layout
-    ask_to_cancel(layout, ["a"])
-    ask_to_cancel(layout, ["b"])
+    request_cancellation(layout, ["a"])
+    request_cancellation(layout, ["b"])
     assert read(layout.cancel) == {"run": None, "jobs": {"a": "interrupted", "b": "interrupted"}}
-    ask_to_cancel(layout, ["a"], kill=True)
-    ask_to_cancel(layout, ["a"])
+    request_cancellation(layout, ["a"], kill=True)
+    request_cancellation(layout, ["a"])
     assert read(layout.cancel) == {"run": None, "jobs": {"a": "kill", "b": "interrupted"}}
-    ask_to_cancel(layout)
+    request_cancellation(layout)
     assert read(layout.cancel) == {"run": "interrupted", "jobs": {"a": "kill", "b": "interrupted"}}
 
 
 def test_a_wish_for_an_earlier_controller_is_forgotten(bench: Bench) -> None:
     layout = bench.records(**ONE).layout
-    ask_to_cancel(layout)
+    request_cancellation(layout)
     assert bench.run(**ONE).ok
 
 

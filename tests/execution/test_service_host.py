@@ -17,7 +17,7 @@ from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.execution.model_server import ModelServer
-from trace_bench.execution.service_host import LABELS, ServiceDesk, ServiceHost, load_services
+from trace_bench.execution.service_host import LABELS, AttemptServices, ServiceHost, load_services
 from trace_bench.gateway.base import LlmRequest, LlmResponse
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -66,7 +66,7 @@ class Doubling:
         return []
 
 
-Open = Callable[..., ServiceDesk]
+Open = Callable[..., AttemptServices]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
             recorded: Mapping[str, JobLayout] | None = None,
             budget: Budget | None = None,
             folder: Path = tmp_path,
-        ) -> ServiceDesk:
+        ) -> AttemptServices:
             mine = stack.enter_context(ExitStack())
             host = ServiceHost("run-1", {"m:C": service}, recorded=recorded)
             mine.callback(host.close)
@@ -99,14 +99,14 @@ def opened(tmp_path: Path) -> Iterator[Open]:
                 ),
             )
             desk = mine.enter_context(host.serving(plan, layout, scope, attempt))
-            assert isinstance(desk, ServiceDesk)
+            assert isinstance(desk, AttemptServices)
             desk.close_all = mine.close  # type: ignore[attr-defined]
             return desk
 
         yield open_one
 
 
-def asked(desk: ServiceDesk, x: Any, id_: str = "train-1", phase: str = "train") -> LlmResponse:
+def asked(desk: AttemptServices, x: Any, id_: str = "train-1", phase: str = "train") -> LlmResponse:
     body = x if isinstance(x, bytes) else json.dumps({"x": x}).encode()
     return desk.handle(LlmRequest(id_, "POST", "/services/doubling", {}, body, phase=phase))
 

@@ -18,7 +18,7 @@ from tests.execution.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import Interrupted, SandboxError, TraceBenchError
-from trace_bench.execution.cancel import ask_to_cancel
+from trace_bench.execution.cancel import request_cancellation
 from trace_bench.execution.reporting import RunReporter
 from trace_bench.planning.requirements import worker_warnings
 from trace_bench.sandbox.base import Host, SandboxRequest
@@ -313,7 +313,7 @@ def test_a_job_that_is_cancelled_while_it_waits_for_another_host_ends_with_what_
 
     def create(request: SandboxRequest) -> None:
         if not hosts.backend.away:
-            ask_to_cancel(RunLayout(hosts.runs()[0]), [request.labels["trace-bench.job"]])
+            request_cancellation(RunLayout(hosts.runs()[0]), [request.labels["trace-bench.job"]])
             hosts.backend.away = dict.fromkeys("ab", time.monotonic() + 0.3)
 
     hosts.backend.script = lambda job_id, number: Script(ends="hangs" if (job_id, number) == (first, 1) else "done")
@@ -408,7 +408,7 @@ def test_a_job_that_waits_for_the_end_of_somebody_else_s_quiet_can_be_cancelled(
     bench.backend.several = (Host("a", cpus=4, scope="a"),)
     quiet = Leases("a").take(exclusive=True)
     assert quiet is not None
-    threading.Timer(0.3, lambda: ask_to_cancel(RunLayout(bench.runs()[0]), [first])).start()
+    threading.Timer(0.3, lambda: request_cancellation(RunLayout(bench.runs()[0]), [first])).start()
     alone = {"tasks": TASKS[:1], "trainers": ["PrioritySearch"]}
     first = bench.plan(**alone).jobs[0].job_id
     release = threading.Timer(5, quiet.release)  # not before

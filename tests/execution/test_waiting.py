@@ -13,7 +13,7 @@ import pytest
 from tests.execution.listening import Listener
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config import parse_config
-from trace_bench.execution.cancel import ask_to_cancel
+from trace_bench.execution.cancel import request_cancellation
 from trace_bench.execution.events import JobView
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.start import run_config
@@ -85,7 +85,7 @@ def test_it_goes_on_once_the_lease_is_free(waiter: Waiter) -> None:
 
 def test_a_cancelled_job_waits_no_longer(waiter: Waiter) -> None:
     (job,) = json.loads(waiter.layout.manifest.read_text())["jobs"]
-    ask_to_cancel(waiter.layout, [job["job_id"]])
+    request_cancellation(waiter.layout, [job["job_id"]])
     waiter.ended()
     (row,) = waiter.results[0].rows
     assert (row.status, row.feedback) == ("skipped", "cancelled")

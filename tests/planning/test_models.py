@@ -14,7 +14,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.gateway.real import HostLimit, Prices
 from trace_bench.identity import config_hash
 from trace_bench.matrix import models_of
-from trace_bench.planning.models import learn_secrets, missing_keys, real_models, with_models
+from trace_bench.planning.models import mask_secrets, missing_keys, real_models, with_models
 from trace_bench.secrets import known
 
 KEY = "sk-planted-0123456789"
@@ -246,7 +246,7 @@ def test_the_key_of_a_dotenv_reaches_the_gateway_and_nothing_else(tmp_path: Path
     (model,) = real_models(whole, {})
     assert model.api_key == KEY and model.api_key_env == "OPENAI_API_KEY" and KEY not in repr(model)
     assert whole.warnings == ("c.yaml: llm: model gpt-x of openai, key from OPENAI_API_KEY in .env",)
-    learn_secrets(whole, {})
+    mask_secrets(whole, {})
     assert known.text(f"<{KEY}>") == "<***>"
 
 
@@ -254,7 +254,7 @@ def test_a_key_that_stands_in_the_config_is_refused_by_its_value() -> None:
     secret = "no-prefix-that-one-knows"
     whole = with_models(config(llm={"model": "gpt-x"}, tags=["a", f"x{secret}"]), {"OPENAI_API_KEY": secret})
     with pytest.raises(ConfigError, match=r"tags\[1\]: holds the key of a model") as caught:
-        learn_secrets(whole, {"OPENAI_API_KEY": secret})
+        mask_secrets(whole, {"OPENAI_API_KEY": secret})
     assert secret not in str(caught.value)
 
 

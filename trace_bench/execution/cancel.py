@@ -19,7 +19,7 @@ INTERVAL = 0.25
 """Seconds between two reads of the file."""
 
 
-def ask_to_cancel(layout: RunLayout, job_ids: Iterable[str] = (), *, kill: bool = False) -> None:
+def request_cancellation(layout: RunLayout, job_ids: Iterable[str] = (), *, kill: bool = False) -> None:
     """Ask the run's controller to end `job_ids` (all of the run if there are none): in order, or at once if `kill`.
 
     Requests add up until the controller ends.
@@ -27,13 +27,13 @@ def ask_to_cancel(layout: RunLayout, job_ids: Iterable[str] = (), *, kill: bool 
     request = _read(layout)
     jobs, whole, named = dict(request.jobs), request.whole, set(job_ids)
     for job_id in named:
-        jobs[job_id] = _hastier(jobs.get(job_id), kill)
+        jobs[job_id] = _stronger(jobs.get(job_id), kill)
     if not named:
-        whole = _hastier(whole, kill)
+        whole = _stronger(whole, kill)
     write_json(layout.cancel, {"run": whole, "jobs": jobs}, durable=False)
 
 
-def _hastier(before: str | None, kill: bool) -> str:
+def _stronger(before: str | None, kill: bool) -> str:
     return "kill" if kill or before == "kill" else "interrupted"
 
 
@@ -49,8 +49,8 @@ def _read(layout: RunLayout) -> _Request:
     """Read the request. Raises OSError if there is one that cannot be read."""
     try:
         said = json.loads(layout.cancel.read_bytes())
-        jobs = {str(job_id): _hastier(None, how == "kill") for job_id, how in dict(said["jobs"]).items()}
-        return _Request(said["run"] and _hastier(None, said["run"] == "kill"), jobs)
+        jobs = {str(job_id): _stronger(None, how == "kill") for job_id, how in dict(said["jobs"]).items()}
+        return _Request(said["run"] and _stronger(None, said["run"] == "kill"), jobs)
     except FileNotFoundError:
         return _Request()
     except (ValueError, KeyError, TypeError, RecursionError):

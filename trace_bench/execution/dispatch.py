@@ -203,8 +203,8 @@ def _take_all(queue: SimpleQueue[Future[JobOutcome]], timeout: float) -> Iterato
             yield queue.get_nowait()
 
 
-def remembered(ask: Callable[[], frozenset[int]], seconds: float = 5.0) -> Callable[[], frozenset[int]]:
-    """`ask`, whose answer is kept for a few seconds. May be called from many threads."""
+def briefly_cached(ask: Callable[[], frozenset[int]], seconds: float = 5.0) -> Callable[[], frozenset[int]]:
+    """Cache the answer of `ask` for some seconds. The returned function may be called from many threads."""
     lock = threading.Lock()
     answer: tuple[float, frozenset[int]] | None = None
 

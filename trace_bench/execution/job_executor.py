@@ -209,7 +209,7 @@ class _Attempts:
         executor = self._executor
         if executor.allocator.has_one_host or row.failure_boundary is not Boundary.SANDBOX:
             return False
-        if row.failure_kind in NOT_OF_THE_HOST or executor.reporter.has_spoken(self._job):
+        if row.failure_kind in NOT_OF_THE_HOST or executor.reporter.has_sent_message(self._job):
             return False
         if executor.stop.requested(self._job.job_id) is not None:
             return False
@@ -219,7 +219,7 @@ class _Attempts:
 def _starts_nothing(host: str, row: Results) -> EnvironmentUnavailable:
     why = f"{row.failure_kind}: {row.feedback}".rstrip(".: ")
     return EnvironmentUnavailable(
-        f"host {host} starts no sandbox ({why}); mend it, or leave it out, and continue the run."
+        f"host {host} starts no sandbox ({why}); repair it, or leave it out, and continue the run."
     )
 
 

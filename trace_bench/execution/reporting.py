@@ -58,7 +58,7 @@ class RunReporter:
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
         self._log = contextlib.ExitStack()
-        self._spoken: set[str] = set()
+        self._has_sent: set[str] = set()
         self._queued: set[str] = set()
         self._usage: dict[str, Usage] = {}
         self._usage_reported = 0.0
@@ -131,7 +131,7 @@ class RunReporter:
 
     def listener(self, job: PlannedJob) -> Listener:
         """Receives the messages of the sandbox of `job`."""
-        return JobListener(job, self._plan.layout.job(job.job_id), self._events.notify, self._message_came)
+        return JobListener(job, self._plan.layout.job(job.job_id), self._events.notify, self._on_sandbox_message)
 
     def job_queued(self, job_id: str, host: str) -> None:
         """Report, once for each job, that it waits for resources of `host` that other controllers may hold."""
@@ -139,13 +139,13 @@ class RunReporter:
             self._queued.add(job_id)
             self.notify(JobQueued(self._jobs[job_id], host))
 
-    def has_spoken(self, job: PlannedJob) -> bool:
+    def has_sent_message(self, job: PlannedJob) -> bool:
         """Whether the sandbox of the current attempt has sent a message."""
-        return job.job_id in self._spoken
+        return job.job_id in self._has_sent
 
     def job_retried(self, job: PlannedJob, row: Results, attempt: int) -> None:
         """Report a further attempt, of number `attempt`; `row` is the result of the last one."""
-        self._spoken.discard(job.job_id)
+        self._has_sent.discard(job.job_id)
         self.notify(JobRetried(job, row, attempt))
 
     def model_call_waits(self, job_id: str, seconds: float, why: str) -> None:
@@ -166,10 +166,10 @@ class RunReporter:
                 self._usage[job.job_id] = usage
                 self.notify(UsageChanged(job, usage))
 
-    def _message_came(self, job: PlannedJob) -> None:
-        if job.job_id in self._spoken:
+    def _on_sandbox_message(self, job: PlannedJob) -> None:
+        if job.job_id in self._has_sent:
             return
-        self._spoken.add(job.job_id)
+        self._has_sent.add(job.job_id)
         host = host_of(self._plan.layout.job(job.job_id))
         self.on_first_message(job, host)
         self.notify(SandboxUp(job, host))

@@ -14,7 +14,7 @@ from trace_bench.display.text import clean_line
 from trace_bench.errors import ExitCode, Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.attempt_files import keep_attempt
-from trace_bench.execution.dispatch import Dispatcher, remembered
+from trace_bench.execution.dispatch import Dispatcher, briefly_cached
 from trace_bench.execution.events import (
     HostReturned,
     JobsEnded,
@@ -184,7 +184,7 @@ class Run:
             gateway=gateway,
             uids=UidBlocks(backend.default_uid_base),
             layout=plan.layout,
-            taken=remembered(backend.uid_bases_in_use),
+            taken=briefly_cached(backend.uid_bases_in_use),
             stop_wanted=self._stop.requested_of_job,
             recording=plan.recording,
             services=services,

@@ -140,7 +140,7 @@ class ServiceHost:
     @contextmanager
     def serving(
         self, prepared: PreparedJob, job: JobLayout, scope: Scope, attempt: int
-    ) -> Iterator[ServiceDesk | Scope]:
+    ) -> Iterator[AttemptServices | Scope]:
         """The handler of requests of one attempt at `job`: its `scope`, with services in front of it if it has any.
 
         Raises:
@@ -150,11 +150,11 @@ class ServiceHost:
         if not services:
             yield scope
             return
-        desk = ServiceDesk(self, services, prepared, job, scope, attempt)
+        handler = AttemptServices(self, services, prepared, job, scope, attempt)
         try:
-            yield desk
+            yield handler
         finally:
-            desk.close()
+            handler.close()
 
     def recorded(self, job_id: str) -> list[ServiceRecord] | None:
         """The recorded answers of a job; None if its requests are answered anew."""
@@ -232,7 +232,7 @@ class BudgetEnded(Exception):
     """A service has no answer because a budget of the job's model calls is used up."""
 
 
-class ServiceDesk:
+class AttemptServices:
     """Answers what one attempt at one job requests of models, as a `Scope` does, and of services. For many threads."""
 
     quick = False

@@ -74,7 +74,7 @@ class Supervision:
             if outcome.evidence.state == "running":
                 sandbox.kill()
         except (Interrupted, SandboxError, EnvironmentUnavailable, NotRecorded) as error:
-            self._ended_early(error)
+            self._end_early(error)
         self._collect()
         stop_is_recorded = self.prepared.spec.stop_at is not None and self.prepared.spec.stop_at.reason == "interrupted"
         unfinished = self.startup is not None and outcome.failure is None and outcome.was_stopped_from_outside
@@ -152,7 +152,7 @@ class Supervision:
                     f"the connection to the sandbox broke {times}, and was made again; nothing that was said is lost"
                 )
 
-    def _ended_early(self, error: Interrupted | SandboxError | EnvironmentUnavailable | NotRecorded) -> None:
+    def _end_early(self, error: Interrupted | SandboxError | EnvironmentUnavailable | NotRecorded) -> None:
         """Kill the sandbox of a session that `error` ended, and attribute the failure."""
         outcome, sandbox = self.outcome, self.sandbox
         if isinstance(error, SandboxError) and not is_fatal(error):

@@ -10,7 +10,7 @@ from pathlib import Path
 from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import RunConfig
 from trace_bench.config.selectors import select
-from trace_bench.planning.models import learn_secrets, with_models
+from trace_bench.planning.models import mask_secrets, with_models
 from trace_bench.planning.prices import prices_of
 from trace_bench.planning.recording import Recording, recording_of
 from trace_bench.planning.scripts import with_scripts
@@ -52,7 +52,7 @@ def complete_config(
         config = complete_models(config)
     else:
         config = recording.fitted(config)
-        learn_secrets(config, os.environ)
+        mask_secrets(config, os.environ)
     warnings: list[str] = []
     prices = prices_of(config, warnings)
     return CompleteConfig(config, roots, prices, tuple(warnings), recording)
@@ -65,5 +65,5 @@ def complete_models(config: RunConfig) -> RunConfig:
         ConfigError: a model or its provider is unknown, a script is wrong, or a key is part of the config.
     """
     config = with_models(with_scripts(config), os.environ)
-    learn_secrets(config, os.environ)
+    mask_secrets(config, os.environ)
     return config

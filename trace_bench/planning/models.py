@@ -91,7 +91,7 @@ def real_models(
     )
 
 
-def learn_secrets(config: RunConfig, environ: Mapping[str, str]) -> None:
+def mask_secrets(config: RunConfig, environ: Mapping[str, str]) -> None:
     """Mask the secrets of the environment, and the keys of the models of `config`, from now on.
 
     Raises:

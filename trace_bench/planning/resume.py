@@ -156,7 +156,7 @@ def earlier_run(layout: RunLayout, backend: Backend, mode: Mode) -> EarlierRun |
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRun:
     """A run of the given config. `note` says why an unfinished one is not continued."""
 
     layout: RunLayout | None
@@ -165,13 +165,13 @@ class Found:
 
 def find_run_to_continue(
     runs_dir: Path, mode: Mode, config_hash: str, sources_hash: str, images: Mapping[str, ImageRecord]
-) -> Found:
+) -> FoundRun:
     """The newest run below `runs_dir` that `mode` continues: of this config, this code and these images.
 
     ``auto`` continues an unfinished one, ``failed`` any that has failed jobs, ``none`` never one.
     """
     if mode == "none":
-        return Found(None)
+        return FoundRun(None)
     keys = {family: image.key for family, image in images.items()}
     note = ""
     for layout, lock in _locks(runs_dir):
@@ -183,12 +183,12 @@ def find_run_to_continue(
             continue
         theirs = _keys(lock.get("images"))
         if lock.get("sources_hash") == sources_hash and theirs == keys:
-            return Found(layout)
+            return FoundRun(layout)
         note = note or (
             f"{layout.root} is an unfinished run of this config, but of other code or images: a new run is started; "
             f"--run-id {layout.run_id} continues it"
         )
-    return Found(None, note)
+    return FoundRun(None, note)
 
 
 def is_recorded(layout: RunLayout) -> bool:

@@ -61,8 +61,8 @@ def is_in_use(folder: Path) -> bool:
         os.close(descriptor)
 
 
-def refuse_at_work(run: RunLayout) -> None:
-    """Check what `held_for_writing` checks, before a command asks its user.
+def check_not_at_work(run: RunLayout) -> None:
+    """Check that no controller or command works in the run, before a command asks its user to confirm.
 
     Raises:
         ConfigError: a controller or another command works in the run.

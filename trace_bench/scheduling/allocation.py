@@ -191,7 +191,7 @@ class Allocator:
     def _candidates(self, job: PlannedJob) -> list[HostState]:
         """The reachable hosts that can run `job`, the best first."""
         sandbox = job.job.sandbox
-        reachable = [state for state in self._hosts.values() if not state.down and not state.rests]
+        reachable = [state for state in self._hosts.values() if not state.down and not state.is_left_alone]
         found = [state for state in reachable if can_run(state.host, sandbox)]
         if sandbox.gpus:  # a host that does not report its GPUs may have none
             found = [state for state in found if state.host.gpus] or found
@@ -235,7 +235,7 @@ class Allocator:
         A host that is full of this run's own jobs needs no mark: no other controller can overtake there.
         """
         sandbox = job.job.sandbox
-        if state.fits(job.memory, sandbox, reserved) and not state.rests:
+        if state.fits(job.memory, sandbox, reserved) and not state.is_left_alone:
             some = bool(sandbox.pinned or (sandbox.gpus and state.host.gpus))
             state.leases.wait(exclusive=sandbox.exclusive, some=some)
             state.waiting |= {job.job_id}

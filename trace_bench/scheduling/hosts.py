@@ -72,7 +72,7 @@ class HostState:
         return self.silent_since is not None and time.monotonic() - self.silent_since > PATIENCE
 
     @property
-    def rests(self) -> bool:
+    def is_left_alone(self) -> bool:
         return time.monotonic() < self.query_again_at
 
     def query_failed(self, started: float) -> None:

@@ -88,10 +88,10 @@ def _unfinished(layout: RunLayout, chosen: Collection[str]) -> list[str]:
 
 def _ask_controller(layout: RunLayout, chosen: Sequence[str], *, kill: bool, wait: bool) -> bool:
     """Ask the run's controller to end the run, or the `chosen` jobs; True once it has."""
-    from trace_bench.execution.cancel import INTERVAL, ask_to_cancel
+    from trace_bench.execution.cancel import INTERVAL, request_cancellation
     from trace_bench.planning.run_lock import has_controller
 
-    ask_to_cancel(layout, chosen, kill=kill)
+    request_cancellation(layout, chosen, kill=kill)
     if not wait:
         return False
     what = ", ".join(chosen) or "the run"
@@ -139,7 +139,7 @@ def _remove_sandboxes(
     """
     from trace_bench.cli.backends import backend_for
     from trace_bench.cli.sandboxes import controller_is_alive, own_sandboxes, remove_each
-    from trace_bench.execution.cancel import ask_to_cancel
+    from trace_bench.execution.cancel import request_cancellation
     from trace_bench.records.runs import describe
     from trace_bench.sandbox.labels import JOB, RUN
 
@@ -159,7 +159,7 @@ def _remove_sandboxes(
             f"trace-bench run --config FILE --run-id {run_id} continues it"
         )
     if any(controller_is_alive(backend, sandbox) for sandbox in found):
-        ask_to_cancel(layout, chosen, kill=kill)
+        request_cancellation(layout, chosen, kill=kill)
         note("its controller holds no lock that can be waited for; trace-bench ps shows when the sandboxes are gone")
         return [], False
     removed: list[str] = []

@@ -30,13 +30,13 @@ def rm(
     Example: trace-bench rm 20260102-030405-3f9a0c11
     """
     from trace_bench.planning.backends import forget_backend
-    from trace_bench.records.guard import refuse_at_work
+    from trace_bench.records.guard import check_not_at_work
     from trace_bench.records.removing import remove_run
     from trace_bench.records.runs import run_id_of
 
     found = {run.root: run for run in (_named(text, runs_dir) for text in runs)}
     for run in found.values():
-        refuse_at_work(run)
+        check_not_at_work(run)
         _refuse_sandboxes(run, config)
     if not yes and not _agreed(list(found.values())):
         raise ConfigError("nothing was removed; answer yes, or give --yes")
