@@ -28,8 +28,7 @@ class Argument:
         type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``. None is accepted where it is the default.
         minimum, maximum: inclusive, for numbers.
         when: other arguments, with the values at which this one has an effect.
-        endless: see `trace_bench.worker.training.Param`.
-        later: left out where it is not given and has no effect: see `training.Param`.
+        endless, later: see `trace_bench.worker.training.Param`.
     """
 
     name: str

@@ -65,7 +65,10 @@ RANKED: dict[str, tuple[dict[str, Any], Any]] = {
     "ucb_exploration_constant": ({"score_function": "ucb"}, 0.01),
     "use_best_candidate_to_explore": ({"score_function": "time", "num_candidates": 1}, False),
 }
-AGAIN: dict[str, tuple[dict[str, Any], Any]] = {"validate_exploration_candidates": ({}, True)}
+AGAIN: dict[str, tuple[dict[str, Any], Any]] = {
+    "validate_exploration_candidates": ({}, True),
+    "validation_batch": ({}, 1),
+}
 CASES: dict[Any, dict[str, tuple[dict[str, Any], Any]]] = {
     PrioritySearch: {**SHARED, **RANKED, **AGAIN},
     StreamingPrioritySearch: {

@@ -294,9 +294,8 @@ class _Idle:
 
 
 def _filled(arguments: Sequence[Argument], given: Mapping[str, Any]) -> FrozenDict:
-    values = {a.name: given.get(a.name, a.default) for a in arguments}
-    idle = {a.name for a in arguments if a.later and a.name not in given and without_effect(a, values)}
-    filled: FrozenDict = freeze({name: value for name, value in values.items() if name not in idle})
+    values = [(a, given.get(a.name, a.default)) for a in arguments]
+    filled: FrozenDict = freeze({a.name: value for a, value in values if not a.later or value != a.default})
     return filled
 
 

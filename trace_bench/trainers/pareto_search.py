@@ -36,6 +36,8 @@ class ParetobasedPS:
     | `mean` | those of highest mean score; of equal ones the newest |
     | `wins` | drawn without replacement, `c` with weight `\\|W(c)\\|`, by the job's seed |
 
+    With `validation_batch` a candidate has a part in the examples only that it was scored on.
+
     A front smaller than `num_candidates` is explored as it is. All the rest is [PrioritySearch](#prioritysearch)'s:
     minibatches, proposals, evaluation, memories, the answer, the cost. The priority by which a memory of limited size
     forgets is the mean score; there is no other use of it, and so no `score_function`.

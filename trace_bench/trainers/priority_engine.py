@@ -73,6 +73,14 @@ VALIDATE_AGAIN = (
         bool,
         "score explored candidates on the validation set again; without one, nothing is",
     ),
+    Param(
+        "validation_batch",
+        0,
+        int,
+        "examples of the selection split that children are scored on, a fresh sample for each step; 0: all of them",
+        minimum=0,
+        later=True,
+    ),
 )
 RUNNING = (NUM_THREADS, VERBOSE)
 
@@ -99,6 +107,7 @@ class PriorityEngine:
     def __init__(self, search: Search) -> None:
         from trace_bench.trainers.candidates import Memory
         from trace_bench.trainers.population import Population
+        from trace_bench.trainers.validation import Validation
 
         self.search = search
         self.params = search.params
@@ -107,6 +116,7 @@ class PriorityEngine:
         self.clip = self.population.bounds
         self.minibatches = self.population.minibatches(self.params["train_batch_size"])
         self.long_term, self.short_term = Memory(), Memory()
+        self.validation = Validation(search, self.population, self.params.get("validation_batch", 0))
 
     def run(self) -> Generator[Step, None, State | None]:
         self.long_term.push(self.seed, math.inf)
@@ -121,6 +131,7 @@ class PriorityEngine:
     def _iterate(self, step: int) -> Generator[Step, None, None]:
         explored = self.select(step)
         batches = [self.minibatches.take() for _ in range(self.params["num_batches"])]
+        self.validation.draw()
         context = self.context(step, explored)
         told: list[Told] = []
         for i, candidate in enumerate(explored):
@@ -131,6 +142,7 @@ class PriorityEngine:
         yield from self.settle(step, explored)
         calls = self.calls(step, told)
         children = yield from self._children(step, explored, calls)
+        yield from self._judge_leader(step)
         memory = self.memory(step)
         for candidate in (*explored, *children):
             memory.push(candidate, self.priority(candidate, step))
@@ -184,7 +196,7 @@ class PriorityEngine:
 
     def judge(self, step: int, child: Candidate) -> Iterable[Step]:
         """Evaluate a child that was admitted."""
-        rollouts = self.population.judge(child)
+        rollouts = self.validation.score(child)
         self.seen(child, rollouts, self.search.selection)
         yield self.population.step(step, child, rollouts, accepted=self.accepted, **self.extra(step, child))
 
@@ -211,8 +223,8 @@ class PriorityEngine:
                 return candidate.mean
 
     def result(self) -> State | None:
-        """The final state; None for the best one recorded."""
-        return dict(self.population.best().state)
+        """The final state; None for the best one recorded: means over different samples do not compare."""
+        return None if self.validation.samples else dict(self.population.best().state)
 
     # -- what all of them do alike ---------------------------------------------------------------------------------
 
@@ -248,9 +260,19 @@ class PriorityEngine:
     def _judge_again(self, step: int, candidate: Candidate) -> Generator[Step, None, None]:
         """Score an explored candidate on the validation set again, if that was asked for."""
         if self.search.problem.validate and self.params.get("validate_exploration_candidates"):
-            rollouts = self.population.judge(candidate)
+            rollouts = self.validation.score(candidate)
             self.seen(candidate, rollouts, "validate")
             yield self.population.step(step, candidate, rollouts, reason="explored, and judged again")
+
+    def _judge_leader(self, step: int) -> Iterator[Step]:
+        """Where children are scored on samples: score the candidate of highest mean on what no sample of it had."""
+        leader = self.population.best()
+        if self.validation.samples and (judgement := self.validation.complete(leader)) is not None:
+            self.seen(leader, judgement.new, self.search.selection)
+            extra = self.extra(step, leader)
+            yield self.population.step(
+                step, leader, judgement.rollouts, reason="leads, judged on all examples", **extra
+            )
 
     def _children(
         self, step: int, explored: Sequence[Candidate], calls: Sequence[Call]

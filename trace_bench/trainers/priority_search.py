@@ -24,7 +24,7 @@ class PrioritySearch:
        `num_proposals` model calls with the prompt that comes of it. What a proposal leaves out is taken from its
        parent. A proposal that changes nothing, or that is a state already known, is dropped (event `proposal.dropped`).
     4. **Evaluate.** Children are scored on all of the validation split, or, where a task has none, of the training
-       split. Each is one line of `state_history.jsonl`, named by its place in the search: `s3.c0.p1` is step 3,
+       split; with `validation_batch` on a [sample](#samples-of-the-selection-split) of it. Each is one line of `state_history.jsonl`, named by its place in the search: `s3.c0.p1` is step 3,
        explored candidate 0, proposal 1 (`s3.c0.b1.p1` with several minibatches).
     5. **Rank.** Explored candidates and children go (back) into the memory with their priority; then it forgets all but
        the `long_term_memory_size` of highest priority. Of equal ones the newest comes first.
@@ -45,6 +45,16 @@ class PrioritySearch:
 
     A task without a score range (`[score] range`) has no clipping. The range is no measure for the bonus: where states
     differ by 1 on a range of 20, the bonus would outweigh every difference.
+
+    ### Samples of the selection split
+    With `validation_batch` `n` above 0, and below the size of the selection split, all children of a step are scored on
+    the same `n` examples, drawn anew for each step by the job's seed. Means over different samples do not compare, and
+    the luckiest would win. So at the end of each step the candidate of highest mean is scored on the examples that no
+    sample of it had, once: a line of the history with the reason `leads, judged on all examples`, whose scores count from
+    then on. Only such candidates, and the start, can become the best state, which is the final state too. The price is
+    up to the rest of the split in a step; what it buys is more children for the same evaluations where the split is
+    large. The default is the whole split: the splits of the shipped tasks are small, and a mean over all of it is what
+    the official score is.
 
     ### Memory
     With `memory_update_frequency` `k` above 0, what a step explored or made goes into a short-term memory, the only one
@@ -67,6 +77,8 @@ class PrioritySearch:
     | the start is pushed `num_candidates` times | once | a known state is never explored twice in one step; use `num_proposals` |
     | the best candidate can be in the queue several times | each candidate is in it once | a place in the queue is a place for another candidate |
     | duplicates are kept | dropped before they are paid for | |
+    | children are scored on `batch_size × num_batches` examples, drawn anew in each iteration | on all examples; with `validation_batch` on so many | the official score is over all of them |
+    | the candidate of highest mean, whatever examples that is over, is the answer | with `validation_batch` one that was scored on all of them | a lucky sample is no better state |
     | without validation data children are scored on the step's minibatch | on all training data | means over different examples do not compare |
     | explored candidates are validated again in each step | only with `validate_exploration_candidates` | most guides are deterministic: it costs and tells nothing |
     | the start has no validation score until it was explored | it is validated first | a baseline to compare children with |

@@ -41,7 +41,9 @@ def run_search(
         TrainerError: nothing to change or to learn from; or from the trainer. PhaseFailure, TaskError: passed on.
     """
     try:
-        stall = Stall(is_endless(getattr(trainer, "params", ()), params))
+        known = getattr(trainer, "params", ())
+        params = {**{p.name: p.default for p in known if p.later}, **params}
+        stall = Stall(is_endless(known, params))
         memo = Memo(context, stall=stall)
         start = _start(problem, context, memo)
         proposer = None
