@@ -294,8 +294,13 @@ class _Idle:
 
 
 def _filled(arguments: Sequence[Argument], given: Mapping[str, Any]) -> FrozenDict:
-    values = [(a, given.get(a.name, a.default)) for a in arguments]
-    filled: FrozenDict = freeze({a.name: value for a, value in values if not a.later or value != a.default})
+    values = {a.name: given.get(a.name, a.default) for a in arguments}
+    implied = {
+        a.name
+        for a in arguments
+        if a.later and values[a.name] == a.default and (not a.when or without_effect(a, values) is not None)
+    }
+    filled: FrozenDict = freeze({name: value for name, value in values.items() if name not in implied})
     return filled
 
 

@@ -36,8 +36,9 @@ class Param:
         minimum, maximum: inclusive, for numbers.
         when: other parameters, with the values at which this one has an effect: ``{"score_function": ("ucb",)}``. Given
             where it has none, it is refused.
-        later: the trainer had jobs before it had this parameter. While it has its default it is no part of a job's
-            parameters, so that jobs have the ids that they had. `Search.params` has it in any case.
+        later: the trainer had jobs before it had this parameter. It is no part of a job's parameters where it has no
+            effect, or, without `when`, while it has its default: ids of those jobs stay the same. `Search.params` has
+            it in any case.
         changes_results: False for what is known to change nothing but how long a search takes, or what it prints.
         endless: of a parameter that says how long a search goes on by itself: the value with which it does not end the
             search. If all such parameters have it, the search goes on until a budget ends (`Search.endless`). A config
