@@ -13,6 +13,11 @@ SEARCHES: dict[str, Any] = {
 }
 
 
+def only_programs(name: str) -> bool:
+    """Whether the search `name` refuses problems with anything but one program."""
+    return getattr(SEARCHES[name], "only_programs", False)
+
+
 def endless(name: str) -> dict[str, Any]:
     """Parameters of the search `name` with which only a budget ends it."""
     return {p.name: p.endless for p in SEARCHES[name].params if p.endless is not None}

@@ -43,8 +43,8 @@ Scores = Mapping[Cell, Sequence[float]]
 
 
 def searches() -> dict[str, Any]:
-    """The trainers of this project that search by themselves, by name, the baselines first."""
-    found = {n: t for n, t in load_trainers().items() if not hasattr(t, "layer")}
+    """The trainers of this project that search any problem by themselves, by name, the baselines first."""
+    found = {n: t for n, t in load_trainers().items() if not hasattr(t, "layer") and not hasattr(t, "only_programs")}
     ours = {n: t for n, t in found.items() if t.__module__.startswith("trace_bench.trainers.")}
     return {n: ours[n] for n in (*BASELINES, *sorted(set(ours) - {*BASELINES}))}
 

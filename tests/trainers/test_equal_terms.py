@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.searches import SEARCHES, endless
+from tests.searches import SEARCHES, endless, only_programs
 from tests.trainers.memory_context import MemoryContext, greeting, numeric, suggest
+from tests.trainers.program_search import constant, program
 from trace_bench.trainers.base import Budget, Slot, StopTraining
 from trace_bench.worker.problem import Problem
 
@@ -22,9 +23,16 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 }
 
 
+def problem_of(name: str, problem: str) -> Problem:
+    """The problem `problem` for the search `name`, which may need a program to change."""
+    return constant([3.0] * 4, [3.0] * 3) if only_programs(name) else PROBLEMS[problem]()
+
+
 def inventive(messages: Any, slot: Slot, variables: list[Mapping[str, Any]]) -> str:
     """A model that has something new to say at each place of a search."""
     number = random.Random(str(slot)).uniform(-9.0, 9.0)
+    if [v["name"] for v in variables] == ["code"]:
+        return suggest(code=program(number))
     return suggest(**{v["name"]: number if v["kind"] == "float" else f"{v['value']}# {number}\n" for v in variables})
 
 
@@ -52,7 +60,7 @@ class Counting(MemoryContext):
 
 
 def searched(programs: Any, name: str, problem: str, **budget: Any) -> Counting:
-    context = Counting(PROBLEMS[problem](), programs, inventive, budget=Budget(**budget))
+    context = Counting(problem_of(name, problem), programs, inventive, budget=Budget(**budget))
     trainer = SEARCHES[name]
     final = context.search(trainer, **endless(name))
     assert final.keys() == context.problem.initial_state().keys()
@@ -66,6 +74,7 @@ def searched(programs: Any, name: str, problem: str, **budget: Any) -> Counting:
         pytest.param(name, problem, marks=pytest.mark.slow if problem == "agent" and number % 4 else [])
         for number, name in enumerate(SEARCHES)
         for problem in PROBLEMS
+        if problem == "value" or not only_programs(name)
         if (name, problem) != ("RandomProposals", "agent")  # a program without alternatives cannot be drawn
     ],
 )
@@ -100,7 +109,7 @@ def test_a_budget_that_the_start_uses_up_leaves_the_start(programs: Any, name: s
 @pytest.mark.parametrize("name", SEARCHES)
 def test_wherever_it_is_stopped_it_ends_in_order_with_its_best(programs: Any, name: str) -> None:
     for place in range(1, 12):
-        context = Stopped(PROBLEMS["value"](), programs, inventive)
+        context = Stopped(problem_of(name, "value"), programs, inventive)
         context.place = place
         final = context.search(SEARCHES[name], **endless(name))
         assert context.stop_reason == "interrupted"

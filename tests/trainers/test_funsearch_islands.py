@@ -130,8 +130,10 @@ def test_the_founder_is_the_oldest_of_the_best_programs() -> None:
 
 def test_islands_are_reset_once_a_period() -> None:
     db = database(islands=4, reset_period=3)
-    assert [len(db.sampled()) for _ in range(7)] == [0, 0, 2, 0, 0, 2, 0]
-    assert [len(database().sampled()) for _ in range(7)] == [0] * 7
+    assert [len(db.sampled(1)) for _ in range(7)] == [0, 0, 2, 0, 0, 2, 0]
+    db = database(islands=4, reset_period=6)  # 4, 8, 12, 16, 20 samples
+    assert [len(db.sampled(4)) for _ in range(5)] == [0, 2, 2, 0, 2]
+    assert [len(database().sampled(4)) for _ in range(7)] == [0] * 7
 
 
 def test_all_islands_are_drawn_and_the_same_seed_draws_the_same() -> None:

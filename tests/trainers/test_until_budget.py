@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.searches import SEARCHES, endless
+from tests.searches import SEARCHES, endless, only_programs
 from tests.trainers.memory_context import MemoryContext, greeting, numeric, suggest
+from tests.trainers.program_search import constant, program
 from trace_bench.config.loader import load_config, parse_config
 from trace_bench.config.resolve import resolve
 from trace_bench.errors import ConfigError
 from trace_bench.matrix import expand
 from trace_bench.trainers.base import Budget, Slot
 from trace_bench.trainers.priority_search import PrioritySearch
+from trace_bench.worker.problem import Problem
 from trace_bench.worker.stall import MOST_CALLS, MOST_REQUESTS
 
 ALLOWED = 300
@@ -31,27 +33,33 @@ def params_of(name: str, **config: Any) -> dict[str, Any]:
 
 def inventive(messages: Any, slot: Slot, variables: Any) -> str:
     """A model that has something new to say at each place of a search."""
-    return suggest(**{v["name"]: random.Random(str(slot)).uniform(-9.0, 9.0) for v in variables})
+    number = random.Random(str(slot)).uniform(-9.0, 9.0)
+    return suggest(**{v["name"]: number if v["kind"] == "float" else program(number) for v in variables})
 
 
 def repeating(messages: Any, slot: Slot, variables: Any) -> str:
     """A model that says what it has said before."""
-    return suggest(**{v["name"]: 1.0 for v in variables})
+    return suggest(**{v["name"]: 1.0 if v["kind"] == "float" else program(1.0) for v in variables})
+
+
+def problem_of(name: str) -> Problem:
+    """Four training and three validation examples, for the search `name`."""
+    if only_programs(name):
+        return constant([3.0] * 4, [3.0] * 3)
+    return numeric(train=4, validate=3, score_range=(-13.0, 0.0))
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_budget_and_no_bound_let_a_search_use_its_evaluations(context: Any, name: str) -> None:
     params = params_of(name, budget={"evaluations": ALLOWED})
-    memory: MemoryContext = context(numeric(train=4, validate=3), inventive, budget=Budget(evaluations=ALLOWED))
+    memory: MemoryContext = context(problem_of(name), inventive, budget=Budget(evaluations=ALLOWED))
     memory.search(SEARCHES[name], **params)
     assert memory.stop_reason == "budget" and 0.9 * ALLOWED <= memory.evaluations <= ALLOWED
 
 
 @pytest.mark.parametrize("name", [name for name, trainer in SEARCHES.items() if trainer.uses_llm])
 def test_a_search_that_finds_nothing_new_ends_by_itself(context: Any, name: str) -> None:
-    memory: MemoryContext = context(
-        numeric(train=4, validate=3, score_range=(-13.0, 0.0)), repeating, budget=Budget(evaluations=10_000)
-    )
+    memory: MemoryContext = context(problem_of(name), repeating, budget=Budget(evaluations=10_000))
     final = memory.search(SEARCHES[name], **params_of(name, budget={"evaluations": 10_000}))
     (stalled,) = memory.told("search.stalled")
     assert memory.stop_reason == "completed" and final == memory.best_state

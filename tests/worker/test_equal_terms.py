@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.searches import SEARCHES, endless
+from tests.searches import SEARCHES, endless, only_programs
 from tests.thinning import thinned
 from tests.worker.support import run
 from trace_bench.artifacts.contract import Budget, ModelRef
@@ -25,6 +25,16 @@ def build(context):
         return -abs(float(response) - 3.0), "off by some"
     return problem(guide, train=examples(["a", "b", "c"]), validate=examples(["d"]))
 """
+PROGRAMS = """
+def build(context):
+    def guide(query, response, reference):
+        time.sleep({pause})
+        return -abs(float(response.split()[-1]) - 3.0), "off by some"
+    sources = ["def f():\\n    return " + str(number) for number in range(300)]
+    code = Parameter("code", sources[0], "code", entry="f", alternatives=tuple(sources[1:]))
+    return problem(guide, parameters=(code,), train=examples(["a", "b", "c"]), validate=examples(["d"]))
+"""
+"""The same for searches over one program."""
 TOKENS, PRICE = 100, 0.25
 """Of each answer."""
 
@@ -51,7 +61,8 @@ def trained(folder: Path, name: str, pause: float = 0.0, **budget: Any) -> tuple
             return said.status, said.body, {"usage": dict(said.usage), "inert": said.inert}
 
         given = {"id": name, "entry": entry_of(name), "params": params}
-        outcome = run(folder, TASK.format(pause=pause), trainer=given, over={"budget": budget}, answer=answer)
+        task = PROGRAMS if only_programs(name) else TASK
+        outcome = run(folder, task.format(pause=pause), trainer=given, over={"budget": budget}, answer=answer)
         assert outcome.result is not None, outcome.stderr
         assert (outcome.result["status"], outcome.result["stop_reason"]) == ("ok", "budget"), (
             outcome.result["failure"],

@@ -154,14 +154,15 @@ class Database:
         index = self._chance.randrange(len(self.islands))
         return index, self.islands[index].draw(number, self._chance)
 
-    def sampled(self) -> dict[int, Scored]:
-        """Count one sample, whatever came of it. If that ends a period, reset the worse half of the islands.
+    def sampled(self, number: int) -> dict[int, Scored]:
+        """Count `number` samples, whatever came of them. If they end a period, reset the worse half of the islands.
 
         Returns:
             By the number of each island that was reset, the program that it begins with again.
         """
-        self._samples += 1
-        return self.reset() if self._reset_period and self._samples % self._reset_period == 0 else {}
+        before, self._samples = self._samples, self._samples + number
+        period = self._reset_period
+        return self.reset() if period and self._samples // period > before // period else {}
 
     def reset(self) -> dict[int, Scored]:
         """Discard the half (rounded down) of the islands whose best programs have the lowest scores.

@@ -295,7 +295,8 @@ class Trainer(Protocol):
 
     The docstring of the class, in Markdown, is its section of ``docs/reference/trainers.md``. A trainer that needs
     packages may have two attributes more: `layer`, a folder of ``images/layers/``, and, in a package of its own,
-    `requirements`, a file beside its module with hashed pins.
+    `requirements`, a file beside its module with hashed pins. One that refuses problems with anything but one trainable
+    parameter of kind ``code`` has `only_programs`, which is True.
     """
 
     name: str

@@ -1,0 +1,220 @@
+"""What searches over one program share: which parameter it is, how a model is asked for a program, how its answer is
+read, and how the program becomes a candidate and a step.
+
+An answer is hostile input: reading it ends in a program, or in `Unusable` with one sentence about why. What it holds is
+run by `Search.evaluate` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from trace_bench.errors import TrainerError
+from trace_bench.trainers.answers import Unusable, Variable, cast, content, suggestion
+from trace_bench.trainers.base import Param, Rollout, Search, Slot, Step
+from trace_bench.worker.problem import Parameter, Problem
+
+if TYPE_CHECKING:
+    from trace_bench.trainers.candidates import Candidate
+
+MAX_TOKENS = Param("max_tokens", 8192, int, "limit on the tokens of one answer", minimum=1)
+TEMPERATURE = Param(
+    "temperature",
+    None,
+    float,
+    "sampling temperature of each call; null: the model's own",
+    minimum=0.0,
+    maximum=2.0,
+)
+DESCRIPTION_CHARACTERS = 2000
+"""Of a description; every later prompt about its program holds it."""
+_FENCE = "```"
+_BLOCKS = 64
+"""Blocks of an answer that are looked at."""
+ANSWER = (
+    "Answer with the complete Python source in one code block (```python … ```): everything that `{entry}` needs, with "
+    "imports and helpers, and nothing that runs it."
+)
+"""What a prompt ends with."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program that a model wrote, and what it said of it before the source (may be empty)."""
+
+    source: str
+    description: str = ""
+
+
+def program_of(problem: Problem) -> Parameter:
+    """The parameter that a search over programs changes: the only trainable one, which is code.
+
+    Raises:
+        TrainerError: there are others, or it is none.
+    """
+    if len(problem.trainable) == 1 and problem.trainable[0].kind == "code" and problem.trainable[0].entry:
+        return problem.trainable[0]
+    kinds = ", ".join(f"{p.name} ({p.kind})" for p in problem.trainable)
+    raise TrainerError(
+        f"this trainer searches for one program, and the trainable parameters of this problem are {kinds}; use a task "
+        "with one parameter of kind code, or a trainer that changes every kind, such as PrioritySearch."
+    )
+
+
+def renamed(source: str, name: str, new: str) -> str:
+    """`source` with each identifier `name` as `new`, in comments and texts, too."""
+    return re.sub(rf"\b{re.escape(name)}\b", lambda _: new, source)
+
+
+def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
+    """The program of an answer: in the first code block that defines it (else the first), in the ``suggestion`` of a
+    JSON object, or the whole text if it defines it.
+
+    Args:
+        name: what the prompt calls the function, if that is not the parameter's entry; it is renamed.
+
+    Raises:
+        Unusable: there is no program.
+    """
+    entry = parameter.entry or ""
+    defines = re.compile(
+        rf"^[ \t]{{0,64}}(?:async def|def|class)[ \t]{{1,8}}{re.escape(name or entry)}\b", re.MULTILINE
+    )
+    blocks = _blocks(text)
+    source: Any
+    if blocks:
+        before, source = next((block for block in blocks if defines.search(block[1])), blocks[0])
+    elif '"suggestion"' in text:
+        before, source = "", _suggested(text, parameter)
+    elif defines.search(text):
+        before, source = "", text
+    else:
+        raise Unusable("the answer holds no code block")
+    value = cast(parameter, source)
+    assert isinstance(value, str), "the parameter is code"
+    source = renamed(value, name, entry) if name else value
+    return Written(source.rstrip() + "\n" if blocks else source, before.strip()[:DESCRIPTION_CHARACTERS])
+
+
+def _suggested(text: str, parameter: Parameter) -> Any:
+    values = suggestion(text)
+    if not values or parameter.name not in values:
+        raise Unusable(f"the answer suggests no {parameter.name}")
+    return values[parameter.name]
+
+
+def _blocks(text: str) -> list[tuple[str, str]]:
+    """(text before all blocks, content) of each code block, in order. One that is not closed ends with the text."""
+    found: list[tuple[str, str]] = []
+    opened = text.find(_FENCE)
+    before = text[: max(opened, 0)]
+    while opened >= 0 and len(found) < _BLOCKS:
+        line = text.find("\n", opened)
+        if line < 0:
+            break
+        closed = text.find("\n" + _FENCE, line)
+        found.append((before, text[line + 1 : closed + 1] if closed >= 0 else text[line + 1 :]))
+        opened = text.find(_FENCE, closed + 1 + len(_FENCE)) if closed >= 0 else -1
+    return found
+
+
+class ProgramSearch:
+    """One search over one program: its population, its calls, its judgements. Scores in here are oriented.
+
+    Raises:
+        TrainerError: see `program_of`.
+    """
+
+    def __init__(self, search: Search) -> None:
+        # Imported here: the host imports this module to list trainers, and needs nothing of it.
+        from trace_bench.trainers.population import Population
+
+        self.search = search
+        self.params = search.params
+        self.parameter = program_of(search.problem)
+        self.entry = self.parameter.entry or ""
+        self.population = Population(search)
+        self.best = self.population.seed
+
+    def source(self, candidate: Candidate) -> str:
+        """Its program."""
+        return str(candidate.state[self.parameter.name])
+
+    def ask(self, prompt: str, slot: Slot, *, name: str = "", value: str = "") -> Written | None:
+        """Ask the model for a program; None, and the event ``proposal.unusable``, where its answer holds none.
+
+        Args:
+            name: see `read_program`.
+            value: the program that the new one shall differ from, for built-in models; empty: the initial one.
+        """
+        variable = Variable(self.parameter.name, self.parameter, value or self.parameter.value)
+        response = self._chat(prompt, slot, [variable.header()])
+        try:
+            return read_program(content(response), self.parameter, name)
+        except Unusable as why:
+            # Imported here for the same reason.
+            from trace_bench.trainers.answer_reading import unusable
+
+            kind, fields = unusable(slot, why, response)
+            self.search.log.event(kind, **fields)
+            return None
+
+    def say(self, prompt: str, slot: Slot) -> str:
+        """Ask the model for a text; empty where it gives none."""
+        try:
+            return content(self._chat(prompt, slot, ())).strip()[:DESCRIPTION_CHARACTERS]
+        except Unusable:
+            return ""
+
+    def _chat(self, prompt: str, slot: Slot, variables: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        request: dict[str, Any] = {"max_tokens": self.params["max_tokens"]}
+        if self.params["temperature"] is not None:
+            request["temperature"] = self.params["temperature"]
+        return self.search.chat([{"role": "user", "content": prompt}], slot=slot, variables=variables, **request)
+
+    def known(self, source: str) -> Candidate | None:
+        """The candidate with this program; None if it is new."""
+        from trace_bench.trainers.population import state_key
+
+        return self.population.known.get(state_key({self.parameter.name: source}))
+
+    def add(self, source: str, slot: Slot, parents: Sequence[Candidate]) -> Candidate | None:
+        """A new candidate; None, and the event ``proposal.dropped``, if its program is known."""
+        name = f"s{slot.step}.{slot.candidate}.p{slot.proposal}"
+        return self.population.add(name, {self.parameter.name: source}, parents, slot=str(slot))
+
+    def judge(self, candidate: Candidate) -> tuple[Rollout, ...]:
+        """Score `candidate` on all examples of the selection split."""
+        rollouts = self.population.judge(candidate)
+        if candidate.mean > self.best.mean:
+            self.best = candidate
+        return rollouts
+
+    def scores(self, rollouts: Sequence[Rollout]) -> tuple[float, ...]:
+        """Oriented scores."""
+        return tuple(self.population.orientation.oriented(rollout.score) for rollout in rollouts)
+
+    def line(
+        self, slot: Slot, candidate: Candidate, rollouts: Sequence[Rollout], accepted: bool, reason: str, **extra: Any
+    ) -> Step:
+        """What there is to yield of `candidate`."""
+        return self.population.step(slot.step, candidate, rollouts, accepted=accepted, reason=reason, **extra)
+
+    def tell(self, step: int, explored: Sequence[str], children: Sequence[str], **more: Any) -> None:
+        """The event ``search.step``, and a line to read if ``verbose``."""
+        mean, known = self.population.orientation.oriented(self.best.mean), len(self.population.known)
+        self.search.log.event(
+            "search.step", step=step, explored=list(explored), children=list(children), best=self.best.id,
+            best_mean=mean, known=known, **more,
+        )  # fmt: skip
+        if self.params["verbose"]:
+            print(f"step {step}: {len(children)} new; best {self.best.id} {mean:.6g}, {known} known", flush=True)  # noqa: T201
+
+
+def failure(rollouts: Sequence[Rollout]) -> str:
+    """Why a program is no parent: the first example that it failed on; empty if it failed on none."""
+    failed = [rollout.example_id for rollout in rollouts if rollout.failed]
+    return f"failed on {failed[0]}" if len(failed) == 1 else f"failed on {len(failed)} examples" if failed else ""
