@@ -64,7 +64,7 @@ def test_trainers_are_listed_with_what_they_take() -> None:
     assert set(listed) | {"NoOpTrainer\tavailable\tis NoOp"} <= set(every)
     assert "BeamsearchHistoryAlgorithm\tavailable\tis BeamSearch with max_history_size 10" in every
     (template,) = [line for line in every if line.startswith("SearchTemplate\t")]
-    assert template.startswith("SearchTemplate\tunavailable\tis the frame")
+    assert template.startswith("SearchTemplate\tunavailable\tis the base class")
     rows = {row["id"]: row for row in json.loads(cli("list-trainers", "--json").stdout)}
     names = {parameter["name"] for parameter in rows["PrioritySearch"]["params"]}
     assert {"num_steps", "num_candidates", "num_proposals"} <= names
@@ -78,7 +78,7 @@ def test_a_trainer_is_shown_with_its_semantics_under_any_of_its_names() -> None:
     (row,) = json.loads(cli("list-trainers", "NoOpTrainer", "--json").stdout)
     assert row["id"] == "NoOp" and row["aliases"] == ["NoOpTrainer"] and "baseline" in row["semantics"]
     assert "there is no trainer 'NoOpp'; did you mean 'NoOp'?" in refused("list-trainers", "NoOpp")
-    assert "'SearchTemplate' is not available: it is the frame" in refused("list-trainers", "SearchTemplate")
+    assert "'SearchTemplate' is not available: it is the base class" in refused("list-trainers", "SearchTemplate")
 
 
 def test_schemas_are_those_of_the_folder() -> None:

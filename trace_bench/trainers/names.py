@@ -1,4 +1,4 @@
-"""Other names of trainers, and names that stand for none. Standard library only."""
+"""Other names of trainers, and names without a trainer here. Standard library only."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "GEPABeamPareto": "GEPA-Beam",
     }
 )
-"""Names of OpenTrace and of the Trace-Bench prototype, to our own. A job is of the trainer, whatever it was called."""
+"""Names of OpenTrace and of the Trace-Bench prototype, to our own. A job records the trainer's own name."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"BeamsearchHistoryAlgorithm": {"max_history_size": 10}})
-"""Parameters that other names stand for besides, where the config says nothing else."""
+"""Parameters that such a name sets, unless the config sets them."""
 
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {
         "AggregatedUpdate": (
-            "asks for one update for each example and has a model merge them; Minibatch words one prompt for all of a "
-            "minibatch instead"
+            "asks for one update for each example and has a model merge them; use Minibatch, which writes one prompt "
+            "for all examples of a minibatch"
         ),
         "PrioritySearch_with_Regressor": (
             "ranks candidates by a regressor over embeddings; use PrioritySearch, which ranks them by their scores, or "
             "POLCA"
         ),
-        "SearchTemplate": "is the frame that OpenTrace's searches fill in, and no trainer; use PrioritySearch",
+        "SearchTemplate": "is the base class of OpenTrace's searches, and no trainer; use PrioritySearch",
     }
 )
-"""Names that configs of other frameworks use, with why they cannot be had here."""
+"""Names that configs of other frameworks use, and why they are not available here."""
 
 
 def canonical(name: str) -> str:

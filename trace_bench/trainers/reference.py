@@ -1,4 +1,4 @@
-"""What is told of trainers and optimizers, from their code alone: ``docs/reference/trainers.md`` and ``list-trainers``.
+"""Describes trainers and optimizers from their code alone: ``docs/reference/trainers.md`` and ``list-trainers``.
 
 ``python -m trace_bench.trainers.reference --write`` writes the page; ``--check`` says whether it is up to date.
 """
@@ -21,38 +21,45 @@ _HEAD = """# Trainers
 <!-- Written by `python -m trace_bench.trainers.reference --write`, from the code. Change the code. -->
 
 A trainer is the search algorithm around an optimizer and a guide. Its parameters go into `params` or
-`params_variants` of the trainer's entry in the config; one that is unknown, or has no effect beside the others, is an
-error before anything starts. `trace-bench trainers NAME` shows the same as this page.
+`params_variants` of the trainer's entry in the config. A parameter that is unknown, or has no effect beside the others,
+is an error before anything starts. `trace-bench trainers NAME` prints the same as this page.
 
-**Equal terms.** Every trainer runs on one loop. It first scores the start on all examples of the *selection split*
-(the validation data, or the training data where a task has none): step 0, candidate `seed`, the same for each search
-and paid from the same budget. From then on each evaluated candidate is a line of `state_history.jsonl` with its
-parents, score, best so far, what had been spent (evaluations, model calls, tokens, cost, seconds), and whether the
-search goes on with it and why. Runs of a candidate on minibatches, for the prompt of its children, count among the
-evaluations; they are lines only where a trainer's section says so. The best so far is the best mean over *all*
-examples of the selection split; candidates that were tried on fewer are history. A state that was evaluated on an
-example is not evaluated there again and costs nothing then, whatever a section says of costs
-([what is known](../design/budgets.md#evaluations)). Budgets (`evaluations`, `calls`,
-`tokens`, `usd`, `seconds`) end any search within one step. With a budget, a search to which no number of steps is given
-goes on until the budget ends ([budget](config.md#budget)).
+**Equal terms.** Every trainer runs on one loop. The loop first scores the start on all examples of the *selection
+split* (the validation data, or the training data of a task without validation data). That is step 0, candidate `seed`,
+the same for each search and paid from the same budget. From then on each evaluated candidate is a line of
+`state_history.jsonl`, with its parents, its score, the best score so far, what had been spent (evaluations, model
+calls, tokens, cost, seconds), and whether the search continues from it and why. Runs of a candidate on minibatches, for
+the prompt of its children, count as evaluations. They are lines only where a trainer's section says so. The best score
+so far is the best mean over *all* examples of the selection split. Candidates that were tried on fewer examples are
+history. A state that was evaluated on an example is not evaluated there again and costs nothing then, whatever a
+section says about costs ([known states](../design/budgets.md#evaluations)). Budgets (`evaluations`, `calls`, `tokens`,
+`usd`, `seconds`) end any search within one step. With a budget, a search to which no number of steps is given goes on
+until the budget ends ([budget](config.md#budget)).
 
-**Words.** Scores are in a task's natural units wherever you see them; inside they are turned so that higher is
-better, and `priority` and the like in `state_history.jsonl` are such internal numbers. A candidate is named by its
-place in the search: `s3.c0.p1` is step 3, explored candidate 0, proposal 1. *To explore* a candidate is to run it on
-a minibatch of training examples, send their feedback back through the graph once, and word a prompt of it; *to judge*
-it is to score it without a graph. A candidate that fails on an example gets the task's failure score there, and the
-error is the feedback.
+**Words.** Scores in files and tables are in a task's natural units. Inside a search they are turned so that higher is
+better. `priority` and similar numbers in `state_history.jsonl` are such internal numbers. A candidate is named by its
+place in the search: `s3.c0.p1` is step 3, explored candidate 0, proposal 1. *To explore* a candidate is to run it on a
+minibatch of training examples, to send their feedback back through the graph once, and to write a prompt from it. *To
+judge* a candidate is to score it without a graph. A candidate that fails on an example gets the task's failure score
+there, and the error is the feedback.
 
-**Reproducibility.** A search depends on the job's seed, the model's answers and the task alone. No clock is read,
-ties are broken by order of creation, every model call is named by its slot. `num_threads` makes calls of one step
-overlap; graph work, evaluations and all that is recorded stay in slot order. A budget that runs out in the middle of
-a step may do so at another call with more than one thread; [replay](../how-to/replay.md) uses the recorded stop.
+**Reproducibility.** A search depends on the job's seed, the model's answers and the task alone. No clock is read, ties
+are broken by order of creation, and every model call is named by its slot. `num_threads` lets calls of one step
+overlap. Graph work, evaluations and records stay in slot order. With more than one thread, a budget that runs out in
+the middle of a step may run out at another call. A [replay](../how-to/replay.md) uses the recorded stop.
 
-**Bad answers** cost one proposal, never a job: `proposal.unusable` (nothing can be read from the answer, with the
-reason), `proposal.rejected` (a value of the wrong type or out of bounds; the first of each variable is also a
-warning), `proposal.unknown_variables`, `proposal.terminate` (the model wants no change), `proposal.dropped`
-(`unchanged` or `duplicate`, with the candidate it equals; it is not paid for again), `proposal.skipped` (no response
-depends on a trainable parameter). A program that does not compile is a candidate like any other: it fails.
+**Bad answers** cost one proposal, never a job. Each is an event:
+
+| event | meaning |
+|---|---|
+| `proposal.unusable` | nothing can be read from the answer; with the reason |
+| `proposal.rejected` | a value has the wrong type or is out of bounds; the first of each variable is also a warning |
+| `proposal.unknown_variables` | the answer names variables that do not exist |
+| `proposal.terminate` | the model proposes no change |
+| `proposal.dropped` | the state is `unchanged`, or a `duplicate` of the named candidate; it is not paid for again |
+| `proposal.skipped` | no response depends on a trainable parameter |
+
+A program that does not compile is a candidate like any other. It fails.
 """
 
 
@@ -100,10 +107,10 @@ def page() -> str:
     parts.append("\n".join(_names()))
     head = [
         "## Optimizers",
-        "`optimizer` of a trainer's entry in the config; `optimizer_kwargs` its arguments. Unknown ones are errors.",
-        f"Without one it is `{DEFAULT_OPTIMIZER}`. A value is taken only if it is of the parameter's type and within",
-        "its bounds; nothing is rounded, clipped or reformatted. [The graph](../design/graph.md) has what is changed",
-        "about trace-opt's own handling, and why.",
+        "The key `optimizer` of a trainer's entry in the config names one, and `optimizer_kwargs` has its arguments.",
+        f"Unknown ones are errors. The default is `{DEFAULT_OPTIMIZER}`. A proposed value is accepted only if it has",
+        "the parameter's type and is within its bounds. Nothing is rounded, clipped or reformatted. [The",
+        "graph](../design/graph.md) lists the differences from trace-opt's own handling, and their reasons.",
     ]
     parts.append("\n".join(head))
     parts += ["\n".join([f"### {name}", *_optimizer_text(name), "", *_table(ps)]) for name, ps in OPTIMIZERS.items()]
@@ -118,9 +125,8 @@ def _guides() -> list[str]:
     text = (inspect.getdoc(LLMJudge) or "").partition("\n\nArgs:")[0]
     return [
         "## Guides",
-        "`guide` of a trainer's entry in the config says who words the feedback that the optimizer gets;",
-        "`guide_kwargs` are its arguments. `default` is the task's own guide. Scores are the task's own, whoever words",
-        "the feedback.",
+        "The key `guide` of a trainer's entry in the config chooses what writes the feedback for the optimizer, and",
+        "`guide_kwargs` has its arguments. `default` is the task's own guide. A guide does not change scores.",
         "",
         "### LLMJudge",
         text,
@@ -189,10 +195,10 @@ def _words(values: tuple[Any, ...]) -> str:
 
 
 def _names() -> list[str]:
-    lines = ["## Other names", "Names of OpenTrace and of the Trace-Bench prototype stand for these:", ""]
+    lines = ["## Other names", "Names of OpenTrace and of the Trace-Bench prototype resolve to these trainers:", ""]
     rows = (f"| `{alias}` | `{name}`{_preset(alias)} |" for alias, name in ALIASES.items())
     lines += ["| name | trainer |", "|---|---|", *rows, ""]
-    lines += ["These cannot be had:", "", "| name | why |", "|---|---|"]
+    lines += ["These are not available:", "", "| name | why it is not |", "|---|---|"]
     return [*lines, *(f"| `{name}` | {reason} |" for name, reason in UNAVAILABLE.items())]
 
 
@@ -220,7 +226,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if target.read_text(encoding="utf-8") == page():
         return 0
-    sys.stderr.write(f"{target} is not what the code says; run python -m trace_bench.trainers.reference --write\n")
+    sys.stderr.write(f"{target} differs from the code; run python -m trace_bench.trainers.reference --write\n")
     return 1
 
 
