@@ -269,6 +269,16 @@ CASES: dict[str, tuple[Case, ...]] = {
 }
 
 
+UNTIL_BUDGET: dict[str, tuple[dict[str, Any], ...]] = {
+    "GEPATrainer": ({"num_iters": 0, "skip_perfect_score": False, "acceptance_criterion": "improvement_or_equal"},
+                    {"num_iters": 0}),
+    "OpenEvolveTrainer": ({"iterations": 0},),
+    "TextGradTrainer": ({"num_steps": 0},),
+    "DSPyTrainer": ({"dspy_optimizer": "gepa", "auto": "budget"},),
+}  # fmt: skip
+"""Parameters with which a search goes on until its budget ends."""
+
+
 def run(
     name: str, problem: str, params: dict[str, Any], model: Callable[..., str] | None = None, **budget: int
 ) -> dict[str, Any]:
@@ -375,6 +385,8 @@ def main(name: str) -> None:
         bases = [_dspy(optimizer) for optimizer in ("mipro", "copro", "simba", "gepa")]
     for small in bases:
         found[f"speechless {small}"] = run(name, first.problem, small, lambda *_: "")
+    for small in UNTIL_BUDGET[name]:
+        found[f"until its budget ends {small}"] = run(name, first.problem, small, evaluations=300)
     json.dump(found, sys.stdout)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 import subprocess
 import sys
 import zipfile
@@ -59,6 +60,20 @@ def searched(name: str, model: Model | None = None, problem: Any = None, **param
 
 def always(value: float) -> Model:
     return lambda messages, slot, variables: suggest(**{variables[0]["name"]: value})
+
+
+@pytest.mark.usefixtures("importable")
+def test_with_no_bound_it_goes_on_until_the_budget_ends() -> None:
+    def inventive(messages: Any, slot: Any, variables: Any) -> str:
+        return suggest(**{variables[0]["name"]: random.Random(str(slot)).uniform(-9.0, 9.0)})
+
+    (bound,) = [p for p in load_trainer("opto:Minibatch").params if p.endless is not None]
+    assert (bound.name, bound.endless, bound.default, bound.minimum) == ("num_epochs", 0, 1, 0)
+    memory = searched("Minibatch", inventive, num_epochs=0, budget=Budget(evaluations=300))
+    assert memory.stop_reason == "budget" and 270 <= memory.evaluations <= 300
+    stalled = searched("Minibatch", always(1.0), num_epochs=0, budget=Budget(evaluations=300))
+    assert stalled.stop_reason == "completed" and stalled.told("search.stalled")
+    assert stalled.evaluations == 2 * 2, "the start and one more state"
 
 
 def test_trainers_are_found_by_reading_and_nothing_is_imported(checkout: Path) -> None:

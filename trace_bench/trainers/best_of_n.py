@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 from trace_bench.trainers.base import Param, Search, State, Step
 from trace_bench.trainers.classic import TRAIN_BATCH_SIZE
-from trace_bench.trainers.common_params import NUM_THREADS
+from trace_bench.trainers.common_params import NUM_THREADS, bound
 
 
 class BestOfN:
@@ -26,7 +26,7 @@ class BestOfN:
     summary = "Asks for improvements of the start alone, and keeps the best."
     source = "none: the baseline of repeated sampling"
     params: tuple[Param, ...] = (
-        Param("num_steps", 10, int, "steps: one proposal each", minimum=1),
+        bound("num_steps", 10, "steps: one proposal each"),
         TRAIN_BATCH_SIZE,
         NUM_THREADS,
     )
@@ -44,7 +44,7 @@ class BestOfN:
         population = Population(search)
         minibatches = population.minibatches(search.params["train_batch_size"])
         step = 0
-        while step < search.params["num_steps"]:
+        while search.endless or step < search.params["num_steps"]:
             step += 1
             explored = population.explore(population.seed, minibatches.take())
             calls = population.calls(population.seed, explored, step, "c0", 1)

@@ -22,6 +22,7 @@ from typing import Any
 from trace_bench.errors import TrainerError
 from trace_bench.trainers import opto_scan
 from trace_bench.trainers.base import Param, Rollout, Search, Slot, State, Step
+from trace_bench.trainers.common_params import MANY
 
 OPTIMIZER = Param("optimizer_class", "OptoPrime", str, "class of `opto.optimizers` that proposes")
 
@@ -158,6 +159,8 @@ class _Bridge:
         model = _Model(self, agent)
         proposing = optimizer(agent.parameters(), llm=model, **_taken(optimizer, {"objective": problem.objective}))
         trainer = algorithm(agent, **_taken(algorithm, {"optimizer": proposing, "num_threads": 1, "logger": _Quiet()}))
+        if self.search.endless:
+            params |= {p.name: MANY for p in self.found.params if p.endless is not None}
         given: dict[str, Any] = {name: value for name, value in params.items() if value is not None}
         given |= _taken(trainer.train, {"num_threads": 1, "verbose": False, "validate_guide": _Guide(self)})
         if problem.validate and "validate_dataset" in inspect.signature(trainer.train).parameters:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from trace_bench.errors import ConfigError
 from trace_bench.trainers.base import Param
+from trace_bench.trainers.common_params import UNTIL
 from trace_bench.worker import source_scan
 
 VARIABLE = "OPENTRACE"
@@ -31,6 +32,11 @@ GIVEN = (
     "num_threads", "save_path", "save_frequency", "verbose",
 )  # fmt: skip
 """Arguments of ``train`` that the bridge gives, or that have no meaning here."""
+BOUNDS = frozenset({
+    "num_epochs", "num_steps", "num_iters", "num_iterations", "num_search_iterations", "num_rounds", "max_depth",
+    "max_steps",
+})  # fmt: skip
+"""Arguments that say how long ``train`` goes on by itself."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,11 @@ def _params(train: ast.FunctionDef) -> Iterator[Param]:
         if kind in (bool, int, float, str):
             if kind is int and _annotated(argument.annotation) is float:
                 kind, value = float, float(value)
-            yield Param(argument.arg, value, kind, f"`{argument.arg}` of its `train`")
+            doc = f"`{argument.arg}` of its `train`"
+            if kind is int and argument.arg in BOUNDS:
+                yield Param(argument.arg, value, kind, f"{doc}; {UNTIL}", minimum=0, endless=0)
+            else:
+                yield Param(argument.arg, value, kind, doc)
 
 
 def _annotated(annotation: ast.expr | None) -> type | None:

@@ -179,7 +179,7 @@ class Run:
     def _copro(self, model: Any) -> tuple[Any, list[Any]]:
         params = self._search.params
         optimizer = COPRO(
-            prompt_model=model, metric=_score, breadth=params["breadth"], depth=params["depth"] or MANY,
+            prompt_model=model, metric=_score, breadth=params["breadth"], depth=params["depth"],
             init_temperature=params["init_temperature"],
         )  # fmt: skip
         judges = self._examples(self._search.selection)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from trace_bench.trainers.base import Param, Search, State, Step
-from trace_bench.trainers.common_params import VERBOSE, bound
+from trace_bench.trainers.common_params import VERBOSE
 
 
 def _for(*optimizers: str) -> Mapping[str, tuple[Any, ...]]:
@@ -83,7 +83,7 @@ _PARAMS = (
         when=_for("mipro", "copro", "mipro_demos"),
     ),
     Param("breadth", 10, int, "instructions proposed at a time", minimum=2, when=_for("copro")),
-    bound("depth", 3, "rounds of proposals, each told the scores of those before", when=_for("copro")),
+    Param("depth", 3, int, "rounds of proposals, each told the scores of those before", minimum=1, when=_for("copro")),
     Param("max_steps", 8, int, "steps", minimum=1, when=_for("simba")),
     Param("bsize", 32, int, "training examples of a step; no more than there are", minimum=1, when=_for("simba")),
     Param(
@@ -166,6 +166,9 @@ class DSPyTrainer:
       from one time to the next where the agent asks a model. A step of simba takes
       `2 * num_candidates + 1` times `bsize` evaluations at most; it takes all of them only where scores are samples
       (`deterministic = false` in `task.toml`).
+    * **End**: with a budget of the job and no size of the search, gepa goes on until the budget ends. mipro and bootstrap
+      choose among as many candidates as they are given; copro copies what it made in all rounds before, which takes
+      longer with each; simba judges its winners at the end. These have an end of their own in any case.
     * **Scores** are scaled, since dspy counts from 0: where the task states its range, to 0 (worst) to 1 (best);
       elsewhere 0.5 is the start's mean and 1.5 is better by as much as that mean's size; below 0 all is 0.
     * **Answers** that dspy cannot read make it ask again in JSON mode; if it gives up on that, the search ends there, with
