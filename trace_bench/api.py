@@ -11,7 +11,7 @@ from typing import Any
 
 from trace_bench import matrix
 from trace_bench.analysis.leaderboard_table import MOST_ROWS
-from trace_bench.cli.run import Shown, display_for
+from trace_bench.cli.run import DisplayOptions, display_for
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
@@ -96,7 +96,7 @@ def _shown(progress: Subscriber | bool | None) -> Iterator[tuple[Subscriber, Cal
     elif not progress:
         yield ignore, _LOG.info
     else:
-        display = NotebookTable() if in_notebook() else display_for(Shown())
+        display = NotebookTable() if in_notebook() else display_for(DisplayOptions())
         try:
             yield display.notify, display.note
         except BaseException as error:

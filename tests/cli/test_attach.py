@@ -19,7 +19,7 @@ from tests.integration.cli import TASKS, cli, environment, write_config
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.cli.attach import Clock, Watch, attach_command
-from trace_bench.cli.run import Shown
+from trace_bench.cli.run import DisplayOptions
 from trace_bench.errors import ConfigError
 from trace_bench.execution.events import (
     CandidateEvaluated,
@@ -82,10 +82,10 @@ def test_a_run_looks_alike_from_another_terminal_and_once_it_is_over(
     assert seen_out == out and "2 of 2 jobs ok" in out
     assert set(_progress(err)) <= set(_progress(seen_err)) and len(_progress(err)) == 5
     assert len([line for line in seen_err.splitlines() if line.startswith("step ")]) >= 4
-    assert attach_command("mine", tmp_path / "runs", Shown()) == 0
+    assert attach_command("mine", tmp_path / "runs", DisplayOptions()) == 0
     later = capsys.readouterr()
     assert (later.out, _progress(later.err)) == (out, _progress(err))
-    assert attach_command("mine", tmp_path / "runs", Shown(as_json=True)) == 0
+    assert attach_command("mine", tmp_path / "runs", DisplayOptions(as_json=True)) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines if line["event"] != "job.step"] == [
         "run.start", *["job.start", "job.up", "job.end"] * 2, "run.end",
@@ -125,11 +125,11 @@ def test_what_was_skipped_failed_or_ended_the_run_is_said_as_run_would(
     run = make_run(tmp_path, "mine", rows=[row(0), failed], entries=entries, ended=False)
     with Journal(run.events) as journal:
         journal.append({"t": "2026-01-02T03:04:06Z", "event": "run.end", "error": "no engine", "exit_code": 3})
-    assert attach_command("mine", tmp_path, Shown()) == 3
+    assert attach_command("mine", tmp_path, DisplayOptions()) == 3
     out, err = capsys.readouterr()
     assert err.endswith("error: no engine\n") and "1 of 3 jobs ok, 1 failed, 1 skipped" in out
     assert "task: build_error: No.  [2/3]" in err and "the engine went away  [3/3]" in err
-    assert attach_command("mine", tmp_path, Shown(quiet=True)) == 3
+    assert attach_command("mine", tmp_path, DisplayOptions(quiet=True)) == 3
     assert capsys.readouterr().err == "error: no engine\n"
 
 
@@ -149,16 +149,16 @@ def test_a_journal_without_an_exit_code_gives_it_away(tmp_path: Path) -> None:
     run = make_run(tmp_path, "cut", planned=1, rows=[cut], ended=False)
     with Journal(run.events) as journal:
         journal.append({"t": "2026-01-02T03:04:06Z", "event": "run.end", "interrupted": 1})
-    assert attach_command("whole", tmp_path, Shown(quiet=True)) == 0
-    assert attach_command("cut", tmp_path, Shown(quiet=True)) == 130
+    assert attach_command("whole", tmp_path, DisplayOptions(quiet=True)) == 0
+    assert attach_command("cut", tmp_path, DisplayOptions(quiet=True)) == 130
 
 
 def test_what_has_not_begun_cannot_be_watched(tmp_path: Path) -> None:
     make_run(tmp_path, "mine", started=None)
     with pytest.raises(ConfigError, match="has not been started"):
-        attach_command("mine", tmp_path, Shown())
+        attach_command("mine", tmp_path, DisplayOptions())
     with pytest.raises(ConfigError, match="there is no run"):
-        attach_command("yours", tmp_path, Shown())
+        attach_command("yours", tmp_path, DisplayOptions())
 
 
 def _append(path: Path, *lines: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from tests.execution.simulated import Script
 from tests.integration.cli import TASKS, cli, write_config
 from trace_bench.cli.attach import attach_command
 from trace_bench.cli.displays import JsonLines
-from trace_bench.cli.run import Shown
+from trace_bench.cli.run import DisplayOptions
 from trace_bench.errors import EnvironmentUnavailable, ExitCode, Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Host
 
@@ -130,7 +130,7 @@ def test_a_simulated_run_prints_the_recorded_lines(
 def test_attach_prints_the_recorded_lines(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     _retried_elsewhere(bench)
     capsys.readouterr()
-    attach_command("one", bench.folder / "runs", Shown(as_json=True))
+    attach_command("one", bench.folder / "runs", DisplayOptions(as_json=True))
     compare("attached", capsys.readouterr().out)
 
 

@@ -28,7 +28,7 @@ from trace_bench.cli.displays import Display, JsonLines
 from trace_bench.cli.follow import Audience, GrowingFile
 from trace_bench.cli.lookup import manifest_of
 from trace_bench.cli.outcome import print_outcome
-from trace_bench.cli.run import Shown, display_for
+from trace_bench.cli.run import DisplayOptions, display_for
 from trace_bench.cli.signals import RunInterrupted
 from trace_bench.display.console import note
 from trace_bench.errors import ConfigError, ExitCode, HarnessError
@@ -113,7 +113,7 @@ def _ago(stamp: object) -> float:
 
 @dataclass
 class _Files:
-    """What grows while a job runs."""
+    """The files that grow while a job runs."""
 
     job: SeenJob
     history: GrowingFile
@@ -252,7 +252,7 @@ class Watch:
             self._notify(UsageChanged(files.job, files.spent.usage()))
 
 
-def attach_command(run: str, runs_dir: Path, shown: Shown) -> int:
+def attach_command(run: str, runs_dir: Path, shown: DisplayOptions) -> int:
     """Show the run until it has ended, and print what it came to; returns the exit code that it had, or has now.
 
     Raises:

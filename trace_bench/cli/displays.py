@@ -50,7 +50,7 @@ LINE = 2000
 
 
 class Display:
-    """What ``run`` shows while it goes on. This one shows warnings only, and keeps the first and the last event.
+    """The display of a run while it runs. This one shows warnings only, and keeps the first and the last event.
 
     Args:
         shown_warnings: warnings that were printed before the run began.
@@ -217,7 +217,7 @@ class Output:
         return [shown for line in whole for shown in self._shown(job_id, phase, line)]
 
     def rest(self, job_id: str) -> list[str]:
-        """What the job left without an end of line."""
+        """The rest of the job's output, without an end of line."""
         left = [key for key in self._open if key[0] == job_id]
         return [shown for key in left for shown in self._shown(*key, self._open.pop(key))]
 
@@ -245,7 +245,7 @@ def why(row: Results) -> str:
 
 
 def lacking(host: str) -> str:
-    """What a job waits for that others may have, of `host` if there are several."""
+    """The resources that a job waits for, of `host` if there are several."""
     return "for GPUs, cores or quiet that others have" + (f", on {host}" if host else "")
 
 

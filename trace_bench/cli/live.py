@@ -186,7 +186,7 @@ def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
 
 
 def _shared(tally: Tally) -> frozenset[str]:
-    """What all variants of the run have, which tells no job from another: the whole of it if there is only one."""
+    """The part that all variants of the run share: the whole variant if there is only one."""
     variants = {job.variant for job in tally.jobs}
     return frozenset(variants if len(variants) == 1 else shared_parameters(variants))
 

@@ -81,7 +81,7 @@ def _note(call: LlmCall) -> str:
 
 
 def totals_sentence(lines: int, usage: Usage) -> str:
-    """What `lines` calls came to."""
+    """The totals of the calls in `lines`."""
     parts = [
         f"{lines} lines: {usage.calls} calls in {usage.tries} tries",
         f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached)",
@@ -131,7 +131,7 @@ def _tries(call: LlmCall) -> list[tuple[str, str]]:
 
 
 def _settings(call: LlmCall) -> list[tuple[str, str]]:
-    """What the request says beside its messages, and what the gateway added."""
+    """The fields of the request beside its messages, and those that the gateway added."""
     body: Mapping[str, Any] = call.request.body if call.request is not None else {}
     left_out = ("messages", "input", "prompt", "instructions", "tools", "model")
     given = {key: value for key, value in body.items() if key not in left_out}

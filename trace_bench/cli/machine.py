@@ -1,4 +1,4 @@
-"""What this machine has and lacks, for ``doctor``."""
+"""Facts about this machine for ``doctor``: what it has and lacks."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _service(name: str, choice: BackendChoice) -> Iterator[Finding]:
 
 
 def _engine_facts(engine: Backend) -> tuple[str, str]:
-    """All that is known of the engine, and the few facts that a person asks for first."""
+    """All facts about the engine, and the few that are shown first."""
     facts = engine.describe()
     known = _plain(facts)
     known["runtimes"] = "; ".join(str(runtime) for runtime in facts.get("runtime_details") or ())
@@ -137,7 +137,7 @@ def _engine_facts(engine: Backend) -> tuple[str, str]:
 
 
 def _backend_facts(backend: Backend) -> tuple[str, str]:
-    """What a backend says of itself and of its hosts, and the hosts alone."""
+    """The facts about a backend and its hosts, and the hosts alone."""
     hosts = "; ".join(map(host_sentence, backend.hosts()))
     facts = ", ".join(f"{key} {value}" for key, value in _plain(backend.describe()).items())
     return f"{facts}; {hosts}" if hosts else facts, hosts or facts
@@ -163,7 +163,7 @@ def _lacking(backend: Backend) -> tuple[str, str]:
 
 
 def host_sentence(host: Host) -> str:
-    """What a host offers to jobs, for people.
+    """A sentence about the resources of a host.
 
     >>> host_sentence(Host("big", slots=4, cpus=16, memory_bytes=64 << 30, gpus=("0", "1"), labels=frozenset({"lab"})))
     'big: 4 slots, 16 cpus, 64 GiB, 2 GPUs, labels lab'
@@ -192,7 +192,7 @@ def _images() -> str:
 
 
 def _services() -> str:
-    """What suites need on the host besides sandboxes."""
+    """The services of suites on the host, and whether they work."""
     declared = (name for suite in load_suites().values() for name in suite.services)
     return "; ".join(f"{service.name}: {service.check()}" for service in load_services(declared).values()) or "none"
 
@@ -204,7 +204,7 @@ def _trainers() -> str:
 
 
 def _models() -> str:
-    """What mode real needs: litellm, and keys, by the names of their variables."""
+    """The requirements of mode real: litellm, and keys by the names of their variables."""
     try:
         version = metadata.version("litellm")
     except metadata.PackageNotFoundError:

@@ -25,7 +25,7 @@ def sentence(error: Any) -> str:
 
 
 def near_option(unknown: str, ctx: Any) -> str:
-    """What to say after the option `unknown` of a command: which one is near, or that a command should stand first."""
+    """The hint about the option `unknown` of a command: the nearest one, or that a command must come first."""
     known = [name for parameter in ctx.command.params if not getattr(parameter, "hidden", False)
              for name in parameter.opts if name.startswith("--")]  # fmt: skip
     near = _near(unknown, [*known, "--help"])

@@ -1,4 +1,4 @@
-"""What ``new`` writes: a config, a task or a trainer from `SCAFFOLD`, and the tasks of a published data set."""
+"""Write the files of ``new``: a config, a task or a trainer from `SCAFFOLD`, and the tasks of a published data set."""
 
 from __future__ import annotations
 

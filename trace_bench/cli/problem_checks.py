@@ -105,7 +105,7 @@ def _better(report: BuildReport, a: float, b: float) -> bool:
 
 
 def program_text(program: ProgramReport) -> str:
-    """What a program of a task scored."""
+    """The score of a program of a task as text."""
     share = program.metrics.get("normalised")
     parts = [f"{program.role:12s} {program.score:<12.6g}"]
     if share is not None:

@@ -19,7 +19,7 @@ from trace_bench.audit.reproduce import (
     report_on,
 )
 from trace_bench.cli.displays import Display
-from trace_bench.cli.run import Shown, display_for
+from trace_bench.cli.run import DisplayOptions, display_for
 from trace_bench.cli.signals import RunInterrupted, StopOnSignals, stopping
 from trace_bench.display.console import emit
 from trace_bench.display.text import quoted
@@ -99,7 +99,7 @@ def _of(chosen: Collection[str], display: Display) -> Subscriber:
     return notify
 
 
-def replay_and_show(prepared: Prepared, shown: Shown) -> Reproduction:
+def replay_and_show(prepared: Prepared, shown: DisplayOptions) -> Reproduction:
     """Run the jobs again with the recorded answers, and show how that goes on."""
     display = display_for(shown, prepared.plan.warnings)
     code = int(ExitCode.JOB_FAILED)

@@ -29,7 +29,7 @@ from trace_bench.records.rows import is_final
 
 
 @dataclass(frozen=True)
-class Shown:
+class DisplayOptions:
     """The options of the display of a run. `verbosity` is the number of ``-v``."""
 
     as_json: bool = False
@@ -37,10 +37,7 @@ class Shown:
     verbosity: int = 0
 
     def __post_init__(self) -> None:
-        """
-        Raises:
-            ConfigError: options that contradict each other.
-        """
+        """Raise ConfigError if options contradict each other."""
         if self.verbosity and (self.quiet or self.as_json):
             other = "--quiet" if self.quiet else "--json"
             raise ConfigError(f"--verbose and {other} contradict each other; give one of them")
@@ -51,7 +48,7 @@ class Shown:
             note(text)
 
 
-def run_and_show(config: RunConfig, shown: Shown, *, roots: Sequence[Path], build: bool) -> int:
+def run_and_show(config: RunConfig, shown: DisplayOptions, *, roots: Sequence[Path], build: bool) -> int:
     """Run `config` with a display of its events, and print its outcome; returns the exit code.
 
     Args:
@@ -124,7 +121,7 @@ def _out_of_budget(row: Results) -> bool:
 
 
 def display_for(
-    shown: Shown, shown_warnings: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
+    shown: DisplayOptions, shown_warnings: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
 ) -> Display:
     """Make the display of a run: the live table on a terminal, else lines.
 
@@ -198,7 +195,7 @@ def errors_of_machine(config: RunConfig) -> Iterator[None]:
 
 
 def _how_to_continue(interrupted: Interrupted, display: Display, config: RunConfig) -> str:
-    """What the controller says, unless the same command would begin again."""
+    """The message of an interruption; with the run's id if the same command would begin again."""
     if config.resume != "none" or display.start is None or display.end is None:
         return str(interrupted)
     finished = sum(map(is_final, display.end.rows))

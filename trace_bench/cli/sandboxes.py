@@ -52,7 +52,7 @@ class RunNamed:
 
     @property
     def id_and_folder(self) -> tuple[str, RunLayout | None]:
-        """What `trace_bench.cli.backends` finds the run's backend by."""
+        """The id and the folder by which `trace_bench.cli.backends` finds the run's backend."""
         return self.run_id, self.layout
 
     def choose(self, found: Sequence[Sandbox]) -> str:

@@ -1,4 +1,4 @@
-"""Of ``show RUN JOB``: how far the job's scores are to be believed, and what its attempts left as evidence."""
+"""Show the trust in a job's scores, and the evidence of its attempts, for ``show RUN JOB``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def print_integrity(meta: JobMeta, *, every: bool) -> None:
 
 
 def print_evidence(meta: JobMeta) -> None:
-    """What is known of each attempt that failed: the message, and what supervisor and engine said of its end."""
+    """Print the evidence of each attempt that failed: the message, and the reports of supervisor and engine."""
     pairs = [pair for attempt in meta.attempts for pair in _evidence(attempt)]
     if pairs:
         emit()
@@ -118,7 +118,7 @@ def _candidates(report: IntegrityReport) -> list[tuple[str, ...]]:
 
 
 def _evidence(attempt: Attempt) -> Iterator[tuple[str, str]]:
-    """Whatever the record has, so that none of it has to be looked for in the file."""
+    """All evidence in the record of an attempt, so that the file need not be opened."""
     name = f"attempt {attempt.number}"
     if attempt.failure is not None:
         yield name, attempt.failure.message

@@ -66,7 +66,7 @@ class History:
 
 @dataclass(frozen=True)
 class _Job:
-    """What there is of a job."""
+    """The files of a job, as far as they exist."""
 
     run: RunLayout
     files: JobLayout
@@ -150,7 +150,7 @@ def _read(run: RunLayout, entry: ManifestEntry, *, every: bool) -> _Job:
 
 
 def _result(job: JobLayout) -> WorkerResult | None:
-    """Of the newest attempt that left one."""
+    """The result of the newest attempt that has one."""
     taken = [int(path.name) for path in job.attempts.iterdir() if path.name.isdigit()] if job.attempts.is_dir() else []
     for attempt in sorted(taken, reverse=True):
         path = job.attempt_out(attempt) / RESULT
@@ -235,7 +235,7 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
 
 
 def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
-    """What a job scored and used."""
+    """The scores and the usage of a job."""
     evaluations = f"{row.evaluations} in training, {row.score_evaluations} in scoring"
     evaluations += f", {row.evaluations_saved} saved" if row.evaluations_saved else ""
     tokens = f"{row.total_tokens} ({row.prompt_tokens} in, {row.completion_tokens} out)"
@@ -261,7 +261,7 @@ def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
 
 
 def _objective(meta: JobMeta) -> str:
-    """What states were compared by, where it is not the task's own score."""
+    """The objective of a job, where it is not the task's own score."""
     objective = meta.objective
     if objective.mode == "scalar":
         return "" if objective.score_key == SCORE else f"the metric {objective.score_key} alone"

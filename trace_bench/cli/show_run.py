@@ -36,7 +36,7 @@ SHOWN = 50
 
 @dataclass(frozen=True)
 class _Run:
-    """What there is of a run. `lines` are its jobs, `ended` the rows of those that have one."""
+    """The files of a run, as far as they exist. `lines` are its jobs, `ended` the rows of those that have one."""
 
     about: RunLine
     manifest: Manifest
@@ -255,7 +255,7 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
 
 
 def unprotected_sentence(ended: Sequence[Results]) -> str:
-    """What is to be said below a leaderboard of jobs of which a candidate could have written its own score."""
+    """The sentence below a leaderboard about jobs whose candidates could have written their own scores."""
     count = sum(row.integrity == "unprotected" for row in ended)
     if not count:
         return ""

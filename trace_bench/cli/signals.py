@@ -63,7 +63,7 @@ class StopOnSignals:
         self._came = self._wake = -1
 
     def wanted(self) -> str | None:
-        """What jobs are to do: None (go on), ``"interrupted"`` (end in order) or ``"kill"``."""
+        """The request of the signals: None (continue), ``"interrupted"`` (end in order) or ``"kill"``."""
         self._running = True
         self._count_signals()
         return (None, "interrupted")[self._count] if self._count < 2 else "kill"

@@ -13,6 +13,6 @@ def attach(
     Example: trace-bench attach latest
     """
     from trace_bench.cli.attach import attach_command
-    from trace_bench.cli.run import Shown
+    from trace_bench.cli.run import DisplayOptions
 
-    return attach_command(run, runs_dir, Shown(as_json, quiet, verbose))
+    return attach_command(run, runs_dir, DisplayOptions(as_json, quiet, verbose))

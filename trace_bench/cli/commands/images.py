@@ -177,6 +177,6 @@ def _each(names: Sequence[str], action: Callable[[str], ImagePin], *, as_json: b
 
 
 class NothingLocked(TraceBenchError):
-    """There is nothing to verify or to push."""
+    """No image is locked that could be verified or pushed."""
 
     exit_code = ExitCode.ENVIRONMENT

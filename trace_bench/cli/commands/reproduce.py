@@ -56,7 +56,7 @@ def reproduce(  # long, as it has many options
     """
     from trace_bench.audit.reproduce import Options, prepare, write_report
     from trace_bench.cli import reproduce as steps
-    from trace_bench.cli.run import Shown, check_runs_dir
+    from trace_bench.cli.run import DisplayOptions, check_runs_dir
 
     overrides = given(max_workers=workers, backend=backend, data_root=data_root)
     with contextlib.ExitStack() as unpacked:
@@ -70,7 +70,9 @@ def reproduce(  # long, as it has many options
         steps.print_pins(prepared, score_only)
     if prepared.plan.backend.integrity != "protected":
         note("warning: programs of the run, which can be untrusted, run as your user on this backend")
-    report = steps.score_again(prepared) if score_only else steps.replay_and_show(prepared, Shown(quiet=as_json))
+    report = (
+        steps.score_again(prepared) if score_only else steps.replay_and_show(prepared, DisplayOptions(quiet=as_json))
+    )
     path = write_report(report, folder)
     if as_json:
         emit_json({**report.model_dump(mode="json"), "ok": report.ok, "report": str(path)})

@@ -124,10 +124,10 @@ def run(  # long, as it has many options
 
     Example: trace-bench run -t llm4ad:circle_packing -T PrioritySearch -T NoOp --seeds 5
     """
-    from trace_bench.cli.run import Shown, errors_of_machine, read_config, run_and_show
+    from trace_bench.cli.run import DisplayOptions, errors_of_machine, read_config, run_and_show
 
     collect_garbage()
-    shown = Shown(as_json, quiet, verbose)
+    shown = DisplayOptions(as_json, quiet, verbose)
     if force and resume not in (None, "none"):
         raise ConfigError(f"--force runs every job again, and --resume {resume} does not; give one of them")
     overrides = given(

@@ -66,7 +66,7 @@ def tasks(
 
 
 def _described(entry: TaskEntry) -> dict[str, Any]:
-    """What `task.toml` says of a task. If it cannot be read, the reason is the task's summary."""
+    """The description of a task from `task.toml`. If it cannot be read, the reason is the task's summary."""
     from trace_bench.suites.spec import load_task_spec
 
     row: dict[str, Any] = {"id": entry.id, "suite": entry.suite, "folder": str(entry.folder)}
