@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class GEPAUCB:
     """GEPA-Base with another choice of the parent: candidates are the arms of a bandit.
 
-    The parent is the candidate of highest upper confidence bound, of equal ones the newest:
+    The parent is the candidate with the highest upper confidence bound, of equal bounds the newest:
 
     `mean + c * span * sqrt(ln(t + 2) / (v + 1))`
 
@@ -25,15 +25,15 @@ class GEPAUCB:
     parent before, and span the highest minus the lowest mean of all candidates. All else is as in GEPA-Base: one module
     at a time, the gate on the minibatch, merges, answer, cost.
 
-    The `extra` of a line tells the parent's bound (`parent_ucb`) and how often it had been a parent (`parent_chosen`).
+    The `extra` of a line has the parent's bound (`parent_ucb`) and how often it had been a parent (`parent_chosen`).
 
     | | OpenTrace | here |
     |---|---|---|
-    | parent | drawn by examples won, as its other two | highest upper confidence bound |
-    | candidates kept | 16, by (examples won, mean) | all: whom nothing speaks for is not chosen |
+    | parent | drawn by examples won, as in its other two | highest upper confidence bound |
+    | candidates kept | 16, by (examples won, mean) | all, as a low bound excludes a candidate anyway |
     | all else | as its Base | as GEPA-Base |
 
-    The paper has no such variant; it is what the name says.
+    The paper has no such variant. The algorithm follows the name.
     """
 
     name = "GEPA-UCB"

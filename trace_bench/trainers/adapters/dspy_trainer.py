@@ -83,7 +83,14 @@ _PARAMS = (
         when=_for("mipro", "copro", "mipro_demos"),
     ),
     Param("breadth", 10, int, "instructions proposed at a time", minimum=2, when=_for("copro")),
-    Param("depth", 3, int, "rounds of proposals, each told the scores of those before", minimum=1, when=_for("copro")),
+    Param(
+        "depth",
+        3,
+        int,
+        "rounds of proposals, each with the scores of the rounds before",
+        minimum=1,
+        when=_for("copro"),
+    ),
     Param("max_steps", 8, int, "steps", minimum=1, when=_for("simba")),
     Param("bsize", 32, int, "training examples of a step; no more than there are", minimum=1, when=_for("simba")),
     Param(
@@ -129,12 +136,12 @@ _PARAMS = (
 
 
 class DSPyTrainer:
-    """An optimizer of the package `dspy` (3.4.1): MIPROv2, COPRO, SIMBA, GEPA or BootstrapFewShot. Our problem is its
+    """An optimizer of the package `dspy` (3.4.1): MIPROv2, COPRO, SIMBA, GEPA or BootstrapFewShot. The task is its
     program: a module with one predictor for each trainable parameter, whose *instructions* are the parameter's value as
     text. Running it on an example evaluates that state.
 
     * **What is optimized** are instructions. With `mipro_demos` (MIPROv2) demos are optimized too, with `bootstrap`
-      (BootstrapFewShot) demos alone. It works best where parameters are texts; numbers and source are tried too, and an
+      (BootstrapFewShot) demos alone. It works best where parameters are texts. Numbers and source are tried too. An
       instruction that is no value of its parameter scores as a failure, costs no evaluation, and is an event
       (`proposal.rejected`). White space around an instruction is dropped, and tabs are spaces, as dspy does.
     * **Demos** (few-shot examples) are training examples that the start answers with a score of at least
@@ -157,23 +164,23 @@ class DSPyTrainer:
       proposes an instruction for that one too. A query or an answer that is no text or number, or has more than 2000
       characters, is no demo. Refused are tasks without a trainable text, without an agent, without validation examples
       (states would be compared on the examples that their demos show), or without a range of scores.
-    * **Step**: consecutive scores of one state on one split are one step, so `step` counts what was looked at. mipro,
-      mipro_demos, bootstrap and copro compare states on the selection split; simba and gepa learn from training examples. Afterwards simba's
-      winners, which it knows by training examples only, are judged on the selection split.
-      dspy does not say what a program was made of, so parents are empty.
+    * **Step**: consecutive scores of one state on one split are one step. mipro, mipro_demos, bootstrap and copro
+      compare states on the selection split. simba and gepa learn from training examples. Afterwards simba's winners,
+      which it knows by training examples only, are judged on the selection split. dspy does not report the parents of a
+      program, so parents are empty.
     * **Cost**: a state is scored on an example once, as dspy's own cache would have it. `bootstrap` runs training
-      examples until it has its demos, `mipro_demos` does so up to `num_candidates - 1` times. These runs are not known
-      from one time to the next where the agent asks a model. A step of simba takes
-      `2 * num_candidates + 1` times `bsize` evaluations at most; it takes all of them only where scores are samples
+      examples until it has its demos, `mipro_demos` does so up to `num_candidates - 1` times. If the agent asks a
+      model, no run is remembered, and each is made and paid for again. A step of simba takes at most
+      `2 * num_candidates + 1` times `bsize` evaluations. It takes all of them only if scores are samples
       (`deterministic = false` in `task.toml`).
-    * **End**: with a budget of the job and no size of the search, gepa goes on until the budget ends. mipro and bootstrap
-      choose among as many candidates as they are given; copro copies what it made in all rounds before, which takes
-      longer with each; simba judges its winners at the end. These have an end of their own in any case.
-    * **Scores** are scaled, since dspy counts from 0: where the task states its range, to 0 (worst) to 1 (best);
-      elsewhere 0.5 is the start's mean and 1.5 is better by as much as that mean's size; below 0 all is 0.
-    * **Answers** that dspy cannot read make it ask again in JSON mode; if it gives up on that, the search ends there, with
-      a warning, and what was recorded counts.
-    * **Random**: the job's seed; evaluations and calls are made one at a time, in order.
+    * **End**: with a budget of the job and no size of the search, gepa goes on until the budget ends. The others end by
+      themselves. mipro, mipro_demos and bootstrap choose among a given number of candidates. copro copies the results
+      of all rounds before, which takes longer in each round. simba judges its winners at the end.
+    * **Scores** are scaled, as dspy expects scores from 0. If the task states its range, they are scaled to 0 (worst)
+      to 1 (best). Otherwise 0.5 is the start's mean, 1.5 is better by the size of that mean, and lower ones end at 0.
+    * **Answers** that dspy cannot read make it ask again in JSON mode. If that fails too, the search ends with a
+      warning, and the recorded steps count.
+    * **Random**: the job's seed. Evaluations and calls are made one at a time, in order.
 
     | | dspy | here |
     |---|---|---|
@@ -187,8 +194,8 @@ class DSPyTrainer:
     | SIMBA with fewer examples than `bsize` | an error | `bsize` is what there is |
     | `minibatch` of MIPROv2 | on | where the selection split has more than 50 examples, as with `auto` |
     | `auto` of MIPROv2 | light | `num_candidates` and `num_trials`, by default those of light |
-    | perfect score of GEPA | 1.0 | the best of the task's range; where it states none, nothing is skipped |
-    """  # noqa: E501
+    | perfect score of GEPA | 1.0 | the best of the task's range; without a range, nothing is skipped |
+    """
 
     name = "DSPyTrainer"
     summary = "MIPROv2, COPRO, SIMBA, GEPA or BootstrapFewShot of DSPy: parameters are instructions of its predictors."

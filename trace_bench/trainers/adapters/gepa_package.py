@@ -60,27 +60,27 @@ _PARAMS = (
 
 
 class GEPATrainer:
-    """The search of the package `gepa` (0.1.4), unchanged: a pool of candidates, of which one that wins on some example
-    is chosen, run on a minibatch of training examples, and rewritten by a model that reads their feedback. A child that
-    is better on that minibatch is scored on the whole selection split and joins the pool.
+    """The search of the package `gepa` (0.1.4), unchanged. It keeps a pool of candidates. In each iteration it chooses
+    a candidate that wins on some example, runs it on a minibatch of training examples, and has a model rewrite it from
+    their feedback. A child that is better on that minibatch is scored on the whole selection split and joins the pool.
 
-    * **Step**: an iteration. What it costs: a minibatch for the parent, one call for each parameter that is changed, a
-      minibatch for the child, and, where it is accepted, all of the selection split. The scores of the start are taken
-      from step 0.
-    * **Recorded**: each child that was run: a rejected one with its minibatch (`accepted: false`), an accepted one with
-      the selection split. `extra` holds the sums on the minibatch that decided.
+    * **Step**: an iteration. It costs a minibatch for the parent, one call for each parameter that is changed, a
+      minibatch for the child, and the selection split if the child is accepted. The scores of the start are those of
+      step 0.
+    * **Recorded**: each child that was run. A rejected one is recorded with its minibatch (`accepted: false`), an
+      accepted one with the selection split. `extra` holds the sums on the minibatch that decided.
     * **Parameters as texts**: a text parameter is an *instruction* in the package's own prompt. For numbers and source
-      the prompt says what the parameter is instead. An answer without a usable value is an event, and costs its call.
+      the prompt describes the parameter instead. An answer without a usable value is an event, and costs its call.
     * **Random**: the package's generator gets the job's seed. Evaluations and calls are made one at a time, in order.
 
     | | paper | package | here |
     |---|---|---|---|
-    | feedback | traces of modules | an adapter's | the guide's, with the score and which direction is better; the agent's response is not shown |
-    | perfect score | | 1.0 | the best of the task's score range; where it states none, nothing is skipped |
-    | merge | | needs 5 validation examples that both parents were scored on | or all, where a task has fewer |
-    | | | draws a common ancestor by its score | by its score above that of a failure, plus 1: scores may be negative |
-    | budget | rollouts | `max_metric_calls` | that, `num_iters`, and the job's own budget |
-    | evaluation of the start | counted | counted | counted by the package, and spent once, as step 0 |
+    | feedback | traces of modules | an adapter's | the guide's, with the score and its direction; the agent's response is not shown |
+    | perfect score | | 1.0 | the best of the task's score range; without a range, nothing is skipped |
+    | merge | | needs 5 validation examples that both parents were scored on | or all examples of a task with fewer than 5 |
+    | | | draws a common ancestor by its score | by its score above a failure's, plus 1, as scores may be negative |
+    | budget | rollouts | `max_metric_calls` | `max_metric_calls`, `num_iters`, and the job's own budget |
+    | evaluation of the start | counted | counted | counted by the package, and paid once, as step 0 |
     | a failing model | | asked again for each task | a failure of the job at `provider`, as for every trainer |
     """  # noqa: E501
 

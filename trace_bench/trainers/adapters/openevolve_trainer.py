@@ -30,29 +30,28 @@ _PARAMS = (
 
 
 class OpenEvolveTrainer:
-    """The search of the package `openevolve` (0.4.0): MAP-Elites over programs on several islands, with migration. Its
-    loop, database, prompts and readers of answers are the package's own.
+    """The search of the package `openevolve` (0.4.0): MAP-Elites over programs on several islands, with migration. The
+    loop, the database, the prompts and the reading of answers are the package's own.
 
-    * **Program**: the trainable parameters as one text. A single text or source is that text; several parameters, or a
-      number, are sections, each below a line `#### NAME ####`. The trainer reads the text and hands the values to the
-      evaluator, in whose disposable processes candidates run; the package's own evaluator, which would import the
-      program, is not used, nor are its process pool and its signal handlers.
-    * **Step**: an iteration. It costs one call, the selection split, and, where there is validation data,
-      `train_batch_size` training examples for the feedback. As in the package with one worker, as many iterations as
-      there are islands (at least 2) are under way at a time: the first ones all begin from the start.
-    * **Fitness** is the mean score on the selection split, higher is better: scores that are to be minimized are negated.
-    * **Answers** without a usable program, or that change nothing, are events, and cost their call. A program that is
-      known is not scored again (`proposal.dropped`).
-    * **Random**: the package's modules draw from a generator of the job's seed, and ids come in order.
-    * **Final state**: the package's best program; ties go to the older one.
+    * **Program**: the trainable parameters as one text. A single text or source is that text. Several parameters, or a
+      number, are sections, each below a line `#### NAME ####`. The trainer reads the text and gives the values to the
+      evaluator, which runs candidates in disposable processes. The package's own evaluator would import the program. It
+      is not used, nor are the package's process pool and signal handlers.
+    * **Step**: an iteration. It costs one call, the selection split, and, with validation data, `train_batch_size`
+      training examples for the feedback. As in the package with one worker, as many iterations are under way at a time
+      as there are islands (at least 2). So the first ones all begin from the start.
+    * **Fitness** is the mean score on the selection split. Higher is better. Scores that are minimized are negated.
+    * **Answers** without a usable program, or without a change, are events, and cost their call. A known program is not
+      scored again (`proposal.dropped`).
+    * **Random**: the package's modules draw from a generator with the job's seed, and ids are numbered in order.
+    * **Final state**: the package's best program. Of equal ones it is the oldest.
 
     | | package | here |
     |---|---|---|
     | several workers | a process pool | one after the other, in order |
-    | `temperature`, `top_p` | 0.7, none | the model's: part of the job's identity, not of a trainer |
-    | feedback | the evaluator's artifacts | the guide's, of training examples |
-    | cascade, LLM feedback, novelty by embeddings, checkpoints | optional | not there |
-    """  # noqa: E501
+    | feedback | the evaluator's artifacts | the guide's, on training examples |
+    | cascade, LLM feedback, novelty by embeddings, checkpoints | optional | not available |
+    """
 
     name = "OpenEvolveTrainer"
     summary = "OpenEvolve: MAP-Elites over whole programs on islands, as the package has it."

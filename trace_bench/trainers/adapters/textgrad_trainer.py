@@ -29,27 +29,26 @@ _PARAMS = (
 
 
 class TextGradTrainer:
-    """Textual gradient descent with the package `textgrad` (0.1.8): each trainable parameter is a `Variable`; the
-    evaluation of one example is a function of them; `backward` asks the model for feedback on each parameter, and
-    `TextualGradientDescent` rewrites the parameter by it.
+    """Textual gradient descent with the package `textgrad` (0.1.8). Each trainable parameter is a `Variable`, and the
+    evaluation of one example is a function of all of them. `backward` asks the model for feedback on each parameter.
+    `TextualGradientDescent` rewrites the parameter with that feedback.
 
-    * **Step**: a minibatch of training examples is scored, with *b* examples and *p* parameters: *b·p* calls for
-      gradients, *p* calls for updates, then the new state is judged on all of the selection split. A state that is
-      known already, or the same as before, is not judged again (`proposal.dropped`).
-    * **Goes on** with the new state, better or not; with `ensure_improvement` only if
-      `mean(new) > mean(old) + improvement_threshold`, higher being better.
-    * **Answers**: one without the tags, or whose text is no value of its parameter, leaves the parameter as it is, is
-      an event and has cost its call. An empty gradient is an empty gradient.
-    * **Random**: minibatches, from the job's seed. Gradients are told in the order in which they were made: the package
-      keeps them in sets, whose order differs from process to process.
+    * **Step**: a minibatch of training examples is scored. With *b* examples and *p* parameters, *b·p* calls ask for
+      gradients and *p* calls for updates. Then the new state is judged on the whole selection split. A state that is
+      known already, or equals the one before, is not judged again (`proposal.dropped`).
+    * **Continues** from the new state, better or not. With `ensure_improvement` it does so only if `mean(new) >
+      mean(old) + improvement_threshold`, where higher is better.
+    * **Answers**: an answer without the tags, or whose text is no value of its parameter, leaves the parameter as it
+      is. It is an event and costs its call. An empty gradient is used as it is.
+    * **Random**: minibatches, from the job's seed. Gradients appear in prompts in the order in which they were made.
+      The package keeps them in sets, whose order differs from process to process.
     * **Final state**: the best one.
 
     | | package | here |
     |---|---|---|
-    | loss | any, mostly a model's judgement | the guide's score and feedback, with which direction is better |
-    | values in prompts | the first and last ten words | whole |
-    | several parameters | one optimizer; an unreadable answer ends the step | each has its own |
-    | `gradient_memory` | kept, and shown in no prompt | not offered |
+    | loss | any, mostly a model's judgement | the guide's score and feedback, with the direction of the score |
+    | values in prompts | the first and last ten words | in full |
+    | several parameters | one optimizer; an unreadable answer ends the step | one optimizer for each parameter |
     | engine | a client for each provider, with a cache on disk | the job's model |
     """
 
