@@ -52,7 +52,7 @@ def searches() -> dict[str, Any]:
 def run_cell(cell: Cell, budgets: Sequence[int]) -> list[float]:
     """One search: the part of the way from the start to the best known that it came with each of `budgets`."""
     name, model, task, seed = cell
-    trainer = searches()[name]
+    trainer = load_trainers()[name]
     problem = build(task, seed)
     arena = Arena(problem, MODELS[model], seed, Budget(evaluations=max(budgets), calls=max(budgets)))
     arena.run(trainer, **{p.name: 10**6 for p in trainer.params if p.name in ENDLESS})

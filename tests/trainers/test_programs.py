@@ -34,8 +34,10 @@ PIECES = st.sampled_from(
     [
         (fenced(program(1.0)), program(1.0), "An idea."),
         ("```\ndef answer():\n    return 1\n\n\n```", "def answer():\n    return 1\n", ""),
-        # The first block that defines the program, not an example before it; text before all blocks describes it.
+        # The last block that defines the program, not an example around it; text before all blocks describes it.
         ("Idea.\n```\nanswer()\n```\nso\n```python\ndef answer(): return 2\n```", "def answer(): return 2\n", "Idea."),
+        (fenced(program(1.0)) + "Better:\n" + fenced(program(2.0)) + "```\nanswer()\n```", program(2.0), "An idea."),
+        ("1. So\n   ```python\n   def answer():\n       return 1\n   ```\n", "def answer():\n    return 1\n", "1. So"),
         ("```python\nanswer = lambda: 2\n```", "answer = lambda: 2\n", ""),
         # A block that is not closed: the rest of the answer.
         ("```python\ndef answer():\n    return 3", "def answer():\n    return 3\n", ""),

@@ -94,6 +94,9 @@ class MCTSAHD:
     | `λ` decays over all evaluations of the run | over `exploration_period` | a larger budget only goes on with the same search |
     | a program is described before it is evaluated | once it is a node | the description of others is never used |
     | planting goes on until there are `init_size` programs | each of them is tried three times; while the tree is empty, the next step plants again | a model that writes no program must not be asked for ever |
+    | a description is asked for at temperature 0 | at that of all calls | not every model takes 0 |
+    | the parents of `e1` are drawn with replacement, in the code | without | a program shown twice says nothing new |
+    | a program is a copy if the elite set holds it | if the search knows it, the initial program included | a state is not paid for twice |
     | widens for more than the number of children, in the code | for no less, as in the paper | |
     | `Qmin` and `Qmax` begin at 0 and -10000, in the code | are those of the tree | scores may have any sign |
     | a time-out ends an action | counts as a failure, after which the model is asked again | |

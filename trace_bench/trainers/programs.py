@@ -8,6 +8,7 @@ run by `Search.evaluate` alone.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ TEMPERATURE = Param(
 DESCRIPTION_CHARACTERS = 2000
 """Of a description; every later prompt about its program holds it."""
 _FENCE = "```"
+_CLOSING = re.compile(r"\n[ \t]{0,16}```")
 _BLOCKS = 64
 """Blocks of an answer that are looked at."""
 ANSWER = (
@@ -70,8 +72,8 @@ def renamed(source: str, name: str, new: str) -> str:
 
 
 def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
-    """The program of an answer: in the first code block that defines it (else the first), in the ``suggestion`` of a
-    JSON object, or the whole text if it defines it.
+    """The program of an answer: in the last code block that defines it (else the first), in the ``suggestion`` of a
+    JSON object, or the whole text if it defines it. A model may quote what it was shown before it writes its own.
 
     Args:
         name: what the prompt calls the function, if that is not the parameter's entry; it is renamed.
@@ -86,7 +88,7 @@ def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
     blocks = _blocks(text)
     source: Any
     if blocks:
-        before, source = next((block for block in blocks if defines.search(block[1])), blocks[0])
+        before, source = next((block for block in reversed(blocks) if defines.search(block[1])), blocks[0])
     elif '"suggestion"' in text:
         before, source = "", _suggested(text, parameter)
     elif defines.search(text):
@@ -115,9 +117,10 @@ def _blocks(text: str) -> list[tuple[str, str]]:
         line = text.find("\n", opened)
         if line < 0:
             break
-        closed = text.find("\n" + _FENCE, line)
-        found.append((before, text[line + 1 : closed + 1] if closed >= 0 else text[line + 1 :]))
-        opened = text.find(_FENCE, closed + 1 + len(_FENCE)) if closed >= 0 else -1
+        closed = _CLOSING.search(text, line)
+        content = text[line + 1 : closed.start() + 1] if closed else text[line + 1 :]
+        found.append((before, textwrap.dedent(content)))
+        opened = text.find(_FENCE, closed.end()) if closed else -1
     return found
 
 
