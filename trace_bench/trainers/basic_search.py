@@ -16,26 +16,28 @@ if TYPE_CHECKING:
 
 
 class BasicSearch:
-    """Holds one state. Several proposals of one minibatch compete with it, and the best of all is the next state: hill
-    climbing, which never goes on with what scored worse.
+    """Hill climbing. It holds one state, which competes with several proposals of one minibatch. The best of all is the
+    next state.
 
     ### What a step does
     1. **Run.** The state runs on the next minibatch of `train_batch_size` training examples.
     2. **Propose.** One backward pass of the whole minibatch, then `num_proposals` model calls with the same prompt.
-    3. **Compare.** All proposals are scored on the same examples of the selection split: all of them, or with
-       `validate_examples` a sample of so many, drawn afresh in each step. On a sample the state itself is scored again; its
-       mean on all examples is known.
-    4. **Keep the best.** Of equal means the newest wins, so that the search can cross a plateau. Proposals are judged in
-       order, and `accepted` says whether one leads when its turn is over: the last accepted one is the next state.
-    5. **Judge.** On samples only: every `eval_frequency` steps, and after the last, the state is scored on all examples.
+    3. **Compare.** All proposals are scored on the same examples of the selection split: all of them, or a sample of
+       `validate_examples` that is drawn anew in each step. On a sample the state itself is scored again. Its mean on
+       all examples is known.
+    4. **Keep the best.** Of equal means the newest wins, so that the search can cross a plateau. Proposals are judged
+       in order. `accepted` is true for a proposal that leads when it is judged. The last accepted one is the next
+       state.
+    5. **Judge.** With samples only: every `eval_frequency` steps, and after the last, the state is scored on all
+       examples.
 
-    The final state is the last one held. A step costs up to `b + p·v` evaluations and `p` calls for minibatches of `b`, `p`
-    proposals and `v` examples to validate on, with samples `v` more, and what it judges.
+    The final state is the last one held. A step costs up to `b + p·v` evaluations and `p` calls for minibatches of `b`,
+    `p` proposals and `v` examples to validate on. With samples it costs `v` more, and the judgements.
 
     ### Where it differs from OpenTrace
     | OpenTrace (`BasicSearchAlgorithm`) | here | why |
     |---|---|---|
-    | scores on the whole validation set | `validate_examples` can ask for samples | proposals on large sets are dear |
+    | scores on the whole validation set | `validate_examples` can ask for samples | proposals on large sets are expensive |
     | of equal means the earliest proposal, the held state last | the newest, the held state last | one rule in all trainers |
     | a proposal known already is scored again | dropped (event `proposal.dropped`) | |
     | the held state is scored in the first step | the start has its scores from step 0 | the same start for all trainers |

@@ -17,40 +17,44 @@ if TYPE_CHECKING:
 
 
 class BeamSearch:
-    """Holds `beam_width` states. Each of them gets proposals of its own, and the best of all are the next beam.
+    """Holds `beam_width` states. Each of them gets its own proposals, and the best of all states and proposals are the
+    next beam.
 
     ### What a step does
-    A step is one depth; in the first, the beam is the start alone.
+    A step is one depth. In the first, the beam is the start alone.
 
-    1. **Expand.** Each state of the beam runs on a minibatch of its own, of `train_batch_size` training examples; one
-       backward pass and `num_proposals` model calls for each. All calls of a depth may overlap.
-    2. **Score.** The states of the beam, then all proposals in order, are scored on one sample of the selection split of
-       `validation_dataset_size` examples: drawn without replacement, afresh for each depth, the same for all.
-    3. **Select.** The `beam_width` highest means are the next beam, best first; of equal ones the newest. `accepted` says of
-       a proposal whether it is among them when its turn is over; later ones may still push it out (event `search.step`,
-       `kept`), and what is rejected stays out.
-    4. **Judge.** Every `eval_frequency` depths the first of the beam is scored on all examples of the selection split, once.
+    1. **Expand.** Each state of the beam runs on its own minibatch of `train_batch_size` training examples. One
+       backward pass and `num_proposals` model calls follow for each state. All calls of a depth may overlap.
+    2. **Score.** The states of the beam, then all proposals in order, are scored on one sample of
+       `validation_dataset_size` examples of the selection split. The sample is drawn without replacement, anew for each
+       depth.
+    3. **Select.** The `beam_width` highest means are the next beam, best first, of equal means the newest. `accepted`
+       is true for a proposal that is among them when it is judged. Later proposals may still replace it (`kept` of the
+       event `search.step`). A rejected one stays rejected.
+    4. **Judge.** Every `eval_frequency` depths the first of the beam is scored on all examples of the selection split,
+       once.
 
-    After the last depth all states of the beam are judged on all examples; the final state is the best of them, and of
+    After the last depth all states of the beam are judged on all examples. The final state is the best of them, of
     equal ones the newest.
 
-    A depth costs up to `w·b + (w + w·p)·v` evaluations and `w·p` calls for a beam of `w`, minibatches of `b`, `p` proposals
-    and samples of `v`, and what it judges.
+    A depth costs up to `w·b + (w + w·p)·v` evaluations and `w·p` calls for a beam of `w`, minibatches of `b`, `p`
+    proposals and samples of `v`. Judgements are added to that.
 
     ### History
-    With `max_history_size`, each prompt begins with the last so many states that a depth kept, oldest first and of one depth
-    the best last, and with the means they were kept for, in the task's units: `BeamsearchHistoryAlgorithm` of OpenTrace,
-    where 10 is the default. A state kept at several depths is listed for each, for its samples differ.
+    With `max_history_size`, each prompt begins with the states that depths kept last, at most that many. Each has the
+    mean for which it was kept, in the task's units. They are in the order of their depths, and the best of a depth
+    comes last. This is `BeamsearchHistoryAlgorithm` of OpenTrace, where 10 is the default. A state that several depths
+    kept is listed for each, as their samples differ.
 
     ### Where it differs from OpenTrace
     | OpenTrace (`BeamsearchAlgorithm`) | here | why |
     |---|---|---|
-    | `BeamSearch` of experimental is PrioritySearch with a memory of the beam's size | the algorithm of `BeamsearchAlgorithm` | a beam has depths; for the other, PrioritySearch with `long_term_memory_size` |
-    | of equal means the first expanded | the newest | one rule in all trainers; a plateau can be crossed |
-    | a proposal known already is scored again, and can fill the beam with copies | dropped (event `proposal.dropped`) | a place in the beam is a place for another state |
+    | `BeamSearch` of experimental is PrioritySearch with a memory of the beam's size | the algorithm of `BeamsearchAlgorithm` | a beam has depths; use PrioritySearch with `long_term_memory_size` for the other |
+    | of equal means the first expanded | the newest | one rule in all trainers; the search can cross a plateau |
+    | a proposal known already is scored again, and can fill the beam with copies | dropped (event `proposal.dropped`) | each place in the beam is for another state |
     | a beam is scored again once for each time it is listed | once in a depth | |
-    | a failing evaluation is passed over in silence | it is the task's failure score, or ends the job | nothing is silently ignored |
-    | the final pick only is judged on everything | the first of the beam is, too, with `eval_frequency` | a budget may end the search before the last depth |
+    | a failing evaluation is ignored | it has the task's failure score, or ends the job | nothing is silently ignored |
+    | only the final state is judged on everything | with `eval_frequency` the first of the beam is, too | a budget may end the search before the last depth |
     | test data every `test_frequency` depths | the selection split | test data is for official scores alone |
     | the history is appended to the feedback | it precedes the prompt | the feedback is each example's own |
     """  # noqa: E501

@@ -16,34 +16,32 @@ if TYPE_CHECKING:
 
 
 class Minibatch:
-    """Holds one state. Each minibatch of feedback turns it into the next one, as stochastic gradient descent does.
+    """Holds one state. Each minibatch of feedback turns it into the next one, as in stochastic gradient descent.
 
     ### What a step does
-    1. **Run.** The state runs on the next minibatch: `train_batch_size` training examples, from a permutation that is fresh
-       in each epoch. Its scores there are a line of the history (split `train`, the step's number).
+    1. **Run.** The state runs on the next minibatch: `train_batch_size` training examples, from a permutation that is
+       drawn anew in each epoch. Its scores there are a line of the history (split `train`, the step's number).
     2. **Propose.** One backward pass of the whole minibatch, one model call.
-    3. **Move on.** The proposal is the next state. With `ensure_improvement` it is scored on the *same* minibatch first, a
-       line of its own, and is the next state only if `mean(proposal) − mean(state) > improvement_threshold`, both turned so
-       that higher is better: an equal one is rejected at the default of 0. Else the state stays.
+    3. **Move on.** The proposal is the next state. With `ensure_improvement` it is first scored on the *same*
+       minibatch, which is a line of its own. It is then the next state only if
+       `mean(proposal) − mean(state) > improvement_threshold`, where higher is better. With the default of 0 an equal
+       one is rejected.
     4. **Judge.** Every `eval_frequency` steps, and after the last, the state is scored on all examples of the selection
-       split, once each. Only what was judged so can become the best state.
+       split, once. Only judged states can become the best state.
 
-    A proposal that changes nothing leaves the state where it is. One that equals an earlier state goes back there (event
-    `proposal.known`). Nothing is drawn but the minibatches, and there are no ties. The final state is the last one, the best
-    state the best one judged.
+    A proposal without a change leaves the state as it is. A proposal that equals an earlier state returns to it (event
+    `proposal.known`). Only the minibatches are random. The final state is the last one. The best state is the best one
+    judged.
 
-    A step costs `b` evaluations and one call for minibatches of `b`, with `ensure_improvement` up to `b` more, and one
-    evaluation for each example of the selection split where it judges.
+    A step costs `b` evaluations and one call for minibatches of `b`. With `ensure_improvement` it costs up to `b` more.
+    A judgement costs one evaluation for each example of the selection split.
 
     ### Where it differs from OpenTrace
     | OpenTrace (`MinibatchAlgorithm`) | here | why |
     |---|---|---|
-    | `ensure_improvement` accepts what is better than the old score *minus* the threshold | plus the threshold | a threshold is the improvement asked for |
-    | `ensure_improvement` is on in some versions, off in others | off by default | the plain algorithm is the one without |
     | judges on test data | on the selection split | test data is for official scores alone |
-    | `num_epochs` 1 | `num_steps` 5, and `num_epochs` more of them | one rule for all trainers: equal steps whatever the data |
-    | the last state is the result | the best one judged is reported beside it | |
-    | scores every judgement anew | a state that was judged is not judged again | it costs and tells nothing |
+    | the last state is the result | the best judged one is reported beside it | |
+    | scores every judgement anew | a state that was judged is not judged again | it costs evaluations and gives the same score |
     """  # noqa: E501
 
     name = "Minibatch"

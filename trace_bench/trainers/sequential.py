@@ -15,19 +15,19 @@ NUM_BATCHES = Param("num_batches", 1, int, "minibatches in a step; each gives pr
 
 
 class SequentialSearch:
-    """The priority search with one explored candidate and a memory of one place: after each step the best of what was
-    explored and proposed stays, and all else is forgotten.
+    """The priority search with one explored candidate and a memory of one place. After each step the best of the explored
+    candidate and its proposals stays, and all others are forgotten.
 
-    The name is OpenTrace's, for `PrioritySearch` with `num_candidates` 1 and `memory_size` 1. By its own description it is
-    the same as `BasicSearch` with one minibatch in a step and all examples to validate on; so it is here, and several
-    minibatches are what it adds.
+    The name is OpenTrace's, for `PrioritySearch` with `num_candidates` 1 and `memory_size` 1. OpenTrace describes it as
+    `BasicSearch` with one minibatch in a step and all examples to validate on. Here it is that too, with one addition:
+    several minibatches in a step.
 
     ### What a step does
     1. **Run.** The state runs on `num_batches` minibatches of `train_batch_size` training examples.
-    2. **Propose.** One backward pass for each minibatch, then `num_proposals` model calls with the prompt that comes of it.
+    2. **Propose.** One backward pass for each minibatch, then `num_proposals` model calls with the prompt made from it.
     3. **Compare.** Each proposal is scored on all examples of the selection split, in order.
-    4. **Keep the best**, by the mean on all examples of the selection split, and of equal ones the newest. `accepted` says
-       whether one leads when its turn is over: the last accepted one is the next state.
+    4. **Keep the best** by the mean on all examples of the selection split, of equal ones the newest. `accepted` is true for
+       a proposal that leads when it is judged. The last accepted one is the next state.
 
     The final state is the last one held, which is the best. A step costs up to `B·b + B·p·n` evaluations and `B·p` calls for
     `B` minibatches of `b`, `p` proposals of each and `n` examples of the selection split.
@@ -35,11 +35,9 @@ class SequentialSearch:
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | without validation data, proposals are scored on the minibatch they come of | on all training examples | scores on different examples do not compare |
+    | without validation data, proposals are scored on their own minibatch | on all training examples | scores on different examples cannot be compared |
     | minibatch scores of the explored candidate count into its mean | its mean is over the selection split alone | the same |
     | a proposal known already is kept | dropped (event `proposal.dropped`) | |
-    | `num_proposals` 1 | 2 | with 1 it is `SequentialUpdate` |
-    | `validate_proposals` can be off | see `SequentialUpdate` | a choice among proposals needs scores |
     """  # noqa: E501
 
     name = "SequentialSearch"
@@ -69,22 +67,21 @@ class SequentialSearch:
 class SequentialUpdate:
     """The priority search with one explored candidate, one proposal and a memory of one place: one update after another.
 
-    The name is OpenTrace's, for `PrioritySearch` with `num_candidates`, `num_proposals` and `memory_size` 1, where
-    `validate_proposals` decides what it is:
+    The name is OpenTrace's, for `PrioritySearch` with `num_candidates`, `num_proposals` and `memory_size` 1.
+    `validate_proposals` selects one of two algorithms:
 
-    * **on** (as there by default): each proposal is scored on all examples of the selection split, and the search goes on
-      with it if its mean is not below that of the state it comes of: [SequentialSearch](#sequentialsearch) with one proposal
-      for each of `num_batches` minibatches.
-    * **off**: the search always goes on with the newest proposal, whatever it scores: [Minibatch](#minibatch) without
-      `ensure_improvement`. Every `eval_frequency` steps, and after the last, the state is judged on all examples; only what
-      was judged can become the best state.
+    * **on** (OpenTrace's default): each proposal is scored on all examples of the selection split. It is the next state if
+      its mean is not below that of its parent. This is [SequentialSearch](#sequentialsearch) with one proposal for each of
+      `num_batches` minibatches.
+    * **off**: the newest proposal is the next state, with any score. This is [Minibatch](#minibatch) without
+      `ensure_improvement`. Every `eval_frequency` steps, and after the last, the state is judged on all examples. Only
+      judged states can become the best state.
 
-    The steps, costs and ties are those of the two. The final state is the last one held.
+    Steps, costs and ties are those of the two. The final state is the last one held.
 
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | `num_batches` and `validate_proposals` off together | refused: with nothing to choose by, there is one proposal in a step | all proposals but one would be thrown away |
     | the other differences | those of `SequentialSearch` and `Minibatch` | |
     """  # noqa: E501
 
