@@ -39,7 +39,10 @@ class Minibatch:
     ### Where it differs from OpenTrace
     | OpenTrace (`MinibatchAlgorithm`) | here | why |
     |---|---|---|
+    | `ensure_improvement` accepts what is better than the old score *minus* the threshold | plus the threshold | a threshold is the required improvement |
+    | `ensure_improvement` is on in some versions, off in others | off by default | the plain algorithm has no such check |
     | judges on test data | on the selection split | test data is for official scores alone |
+    | `num_epochs` 1 | `num_steps` 5, and more of them with `num_epochs` | one rule for all trainers: equal steps for data of any size |
     | the last state is the result | the best judged one is reported beside it | |
     | scores every judgement anew | a state that was judged is not judged again | it costs evaluations and gives the same score |
     """  # noqa: E501

@@ -38,6 +38,8 @@ class SequentialSearch:
     | without validation data, proposals are scored on their own minibatch | on all training examples | scores on different examples cannot be compared |
     | minibatch scores of the explored candidate count into its mean | its mean is over the selection split alone | the same |
     | a proposal known already is kept | dropped (event `proposal.dropped`) | |
+    | `num_proposals` 1 | 2 | with 1 it is `SequentialUpdate` |
+    | `validate_proposals` can be off | see `SequentialUpdate` | a choice among proposals needs scores |
     """  # noqa: E501
 
     name = "SequentialSearch"
@@ -82,6 +84,7 @@ class SequentialUpdate:
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
+    | `num_batches` and `validate_proposals` off together | refused, as without scores a step has one proposal | all other proposals would be lost |
     | the other differences | those of `SequentialSearch` and `Minibatch` | |
     """  # noqa: E501
 

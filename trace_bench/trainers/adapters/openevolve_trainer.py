@@ -49,6 +49,7 @@ class OpenEvolveTrainer:
     | | package | here |
     |---|---|---|
     | several workers | a process pool | one after the other, in order |
+    | `temperature`, `top_p` | 0.7, none | the model's own, as they are part of the job's identity |
     | feedback | the evaluator's artifacts | the guide's, on training examples |
     | cascade, LLM feedback, novelty by embeddings, checkpoints | optional | not available |
     """

@@ -49,6 +49,7 @@ class TextGradTrainer:
     | loss | any, mostly a model's judgement | the guide's score and feedback, with the direction of the score |
     | values in prompts | the first and last ten words | in full |
     | several parameters | one optimizer; an unreadable answer ends the step | one optimizer for each parameter |
+    | `gradient_memory` | kept, and used in no prompt | not available |
     | engine | a client for each provider, with a cache on disk | the job's model |
     """
 
