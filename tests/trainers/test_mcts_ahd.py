@@ -80,6 +80,16 @@ def test_actions_show_what_they_build_on(context: Any) -> None:
     assert TASKS["s1"] in said and "Find the number." in said and "`answer`" in said
 
 
+@pytest.mark.parametrize(("direction", "said"), [("maximize", "-2 (higher"), ("minimize", "2 (lower")])
+def test_a_prompt_gives_scores_in_the_units_of_the_task(context: Any, direction: str, said: str) -> None:
+    memory = context(constant(direction=direction), answers(PLANTED))
+    memory.search(MCTSAHD, num_steps=2)
+    assert f"Its score is {said} is better)" in prompt_at(memory, "s1.n1.p0")
+    assert [(e["best"], e["best_mean"]) for e in memory.told("search.step")] == [
+        ("s1.n2.p0", -0.5 if direction == "maximize" else 0.5)
+    ] * 2
+
+
 def test_each_node_is_described_once_from_its_source(context: Any) -> None:
     memory = context(constant(), answers({**PLANTED, "s1.n1.p0": None, "s1.n1.p1": 2.0}))
     memory.search(MCTSAHD, num_steps=1)
