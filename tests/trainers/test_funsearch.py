@@ -53,7 +53,7 @@ def test_a_prompt_shows_versions_from_the_worst_to_the_best_and_asks_for_the_nex
     memory = context(constant(direction=direction), answers({"s1.i0.p0": 2.0, "s1.i0.p1": 1.0}))
     memory.search(FunSearch, num_steps=40, num_islands=1, samples_per_prompt=2, cluster_sampling_temperature_init=5.0)
     first, *later = [call.prompt for call in memory.calls if call.slot.proposal == 0]
-    assert versions(first) == [0.0] and "is one version" in first and "def answer_v1():" in first
+    assert versions(first) == [0.0] and "the first version" in first and "def answer_v1():" in first
     shown = {tuple(versions(prompt)) for prompt in later}
     assert shown == {(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)}  # 3 is the target: never (1, 0), (2, 0), (2, 1)
     assert all('def answer_v2():\n    """A number."""' in prompt for prompt in later)

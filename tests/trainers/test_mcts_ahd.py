@@ -77,6 +77,7 @@ def test_actions_show_what_they_build_on(context: Any) -> None:
     assert shown(prompt_at(memory, "s3.s1.p0")) == [2.5, 2.75]
     said = prompt_at(memory, "s3.s1.p0")
     assert "Program 1: describes n2.0" in said and "Its score is -0.5 (higher is better)" in said
+    assert "def answer():" in prompt_at(memory, "s1.n0.p0").partition(TASKS["i1"])[0], "i1 has to know the signature"
     assert TASKS["s1"] in said and "Find the number." in said and "`answer`" in said
 
 

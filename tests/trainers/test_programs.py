@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.memory_context import greeting, numeric
-from tests.trainers.program_search import constant, fenced, program
+from tests.trainers.program_search import SIGNATURE, constant, fenced, program
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.answers import Unusable
 from trace_bench.trainers.base import Rollout
+from trace_bench.trainers.mcts_ahd import MCTSAHD
 from trace_bench.trainers.programs import (
     DESCRIPTION_CHARACTERS,
     failure,
@@ -74,7 +77,8 @@ def test_a_version_gets_the_name_of_the_function_and_no_other_name_changes() -> 
     versions = "```python\ndef answer_v0(): pass\n```\n```python\ndef answer_v2(): pass\n```"
     assert read_program(versions, CODE, "answer_v2").source == "def answer(): pass\n"
     assert read_program(fenced(program(1.0)), CODE, "answer_v2").source == program(1.0)
-    assert renamed("def f(): return f() + g.ff", "f", r"f_v0\1") == r"def f_v0\1(): return f_v0\1() + g.ff"
+    shown = renamed("def f(): return f (1) + ff(2) + g.f(3)  # f is fine", "f", r"f_v0\1")
+    assert shown == r"def f_v0\1(): return f_v0\1 (1) + ff(2) + g.f(3)  # f is fine"
 
 
 def test_a_description_is_cut_off() -> None:
@@ -105,3 +109,10 @@ def test_the_failure_of_a_program_names_an_example() -> None:
     good, bad, worse = Rollout("a", 1.0, ""), Rollout("b", 0.0, "", failed=True), Rollout("c", 0.0, "", failed=True)
     assert failure([good]) == "" and failure([good, bad]) == "failed on b"
     assert failure([good, bad, worse]) == "failed on 2 examples"
+
+
+@pytest.mark.parametrize("objective", ["Find the number.", f"Write a function.\n\n{SIGNATURE}\n\nLower is better."])
+def test_a_prompt_shows_the_signature_once(context: Any, objective: str) -> None:
+    asked = context(replace(constant(), objective=objective), lambda *_: "")
+    asked.search(MCTSAHD, num_steps=1, init_size=1)
+    assert asked.calls[0].prompt.count("def answer():") == 1

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
     from trace_bench.trainers.funsearch_islands import Scored
 
+ONE = "Below is the first version of a program for this task."
+SEVERAL = "Below are {number} versions of a program for this task, from the worst to the best."
 PROMPT = """{objective}
 
-Below {are} of a program for this task, from the worst to the best. Write the next one, `{next}`, which scores better \
-than all of them. It must not call the others: only `{next}` and what you write with it will exist.
+{below} Write the next one, `{next}`, which scores better. It cannot call an earlier one: only `{next}` and what you \
+write with it will exist.
 
 {versions}
 
@@ -190,7 +192,7 @@ class _FunSearch(ProgramSearch):
         signature = self.parameter.signature or f"def {self.entry}(...):"
         return PROMPT.format(
             objective=self.search.problem.objective,
-            are="is one version" if len(shown) == 1 else f"are {len(shown)} versions",
+            below=ONE if len(shown) == 1 else SEVERAL.format(number=len(shown)),
             next=name,
             versions="\n\n".join(versions),
             header=renamed(signature, self.entry, name).rstrip(),

@@ -260,7 +260,7 @@ class _MCTSAHD(ProgramSearch):
     def _described(self, written: Written, slot: Slot) -> str:
         """What the program does, in the words of the model that is shown its source."""
         prompt = DESCRIBE.format(
-            objective=self.search.problem.objective,
+            objective=self.statement,
             source=written.source.rstrip(),
             idea=written.description or "(none)",
         )
@@ -275,7 +275,7 @@ class _MCTSAHD(ProgramSearch):
             for number, node in enumerate(shown, start=1)
         ]
         return PROMPT.format(
-            objective=self.search.problem.objective,
+            objective=self.statement,
             shown="".join(programs),
             task=TASKS[kind],
             answer=ANSWER.format(entry=self.entry).replace("Answer with", "Then give", 1),

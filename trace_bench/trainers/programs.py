@@ -67,8 +67,8 @@ def program_of(problem: Problem) -> Parameter:
 
 
 def renamed(source: str, name: str, new: str) -> str:
-    """`source` with each identifier `name` as `new`, in comments and texts, too."""
-    return re.sub(rf"\b{re.escape(name)}\b", lambda _: new, source)
+    """`source` with the function `name` as `new`: where it is defined and where it is called."""
+    return re.sub(rf"(?<![\w.]){re.escape(name)}(?=[ \t]{{0,8}}\()", lambda _: new, source)
 
 
 def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
@@ -76,7 +76,8 @@ def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
     JSON object, or the whole text if it defines it. A model may quote what it was shown before it writes its own.
 
     Args:
-        name: what the prompt calls the function, if that is not the parameter's entry; it is renamed.
+        name: what the prompt calls the function, if that is not the parameter's entry; it is renamed wherever it
+            occurs.
 
     Raises:
         Unusable: there is no program.
@@ -97,7 +98,7 @@ def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
         raise Unusable("the answer holds no code block")
     value = cast(parameter, source)
     assert isinstance(value, str), "the parameter is code"
-    source = renamed(value, name, entry) if name else value
+    source = re.sub(rf"\b{re.escape(name)}\b", entry, value) if name else value
     return Written(source.rstrip() + "\n" if blocks else source, before.strip()[:DESCRIPTION_CHARACTERS])
 
 
@@ -141,6 +142,14 @@ class ProgramSearch:
         self.entry = self.parameter.entry or ""
         self.population = Population(search)
         self.best = self.population.seed
+
+    @property
+    def statement(self) -> str:
+        """The problem's objective, and the signature of the program if the objective does not show it."""
+        objective, signature = self.search.problem.objective, self.parameter.signature.strip()
+        if signature in objective:
+            return objective
+        return f"{objective}\n\nThe program defines:\n\n```python\n{signature}\n```"
 
     def source(self, candidate: Candidate) -> str:
         """Its program."""
