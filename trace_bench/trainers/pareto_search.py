@@ -17,38 +17,37 @@ Example = tuple[str, str]
 
 
 class ParetobasedPS:
-    """PrioritySearch that explores candidates which are best at something, instead of those that are best on average: a
-    candidate that alone solves one example is worth a child, however poor it is elsewhere. After `ParetobasedPS` of
-    OpenTrace (experimental), whose idea is GEPA's (Agrawal et al., arXiv:2507.19457).
+    """PrioritySearch that explores candidates which are best on some example, instead of those that are best on
+    average. So a candidate that alone solves one example gets children, even if its mean is low. It follows
+    `ParetobasedPS` of OpenTrace (experimental), whose idea is GEPA's (Agrawal et al., arXiv:2507.19457).
 
-    ### Who is explored
-    For each example of the selection split (validation, else training), the *best set* of that example holds the
-    candidates of the memory whose mean score on it is highest, all of them where several are equal. `W(c)` are the
-    examples whose best set holds `c`.
+    ### Which candidates are explored
+    Each example of the selection split has a *best set*: all candidates of the memory that share the highest mean score
+    on it. `W(c)` is the set of examples whose best set contains `c`.
 
-    1. Candidates with an empty `W` are out.
-    2. `b` is out if there is an `a` with `W(b) ⊊ W(a)`: best wherever `b` is, and somewhere else, too. Of candidates
-       with equal `W` none goes out for the other. What is left is the front.
+    1. Candidates with an empty `W` are removed.
+    2. `b` is removed if there is an `a` with `W(b) ⊊ W(a)`: `a` is best where `b` is, and on another example too.
+       Candidates with equal `W` do not remove each other. The remaining ones are the front.
     3. If the front has more than `num_candidates`, `front_selection` chooses:
 
-    | `front_selection` | who |
+    | `front_selection` | which |
     |---|---|
-    | `mean` | those of highest mean score; of equal ones the newest |
+    | `mean` | those of highest mean score, of equal ones the newest |
     | `wins` | drawn without replacement, `c` with weight `\\|W(c)\\|`, by the job's seed |
 
-    With `validation_batch` a candidate has a part in the examples only that it was scored on.
+    With `validation_batch` a candidate counts only on the examples on which it was scored.
 
-    A front smaller than `num_candidates` is explored as it is. All the rest is [PrioritySearch](#prioritysearch)'s:
-    minibatches, proposals, evaluation, memories, the answer, the cost. The priority by which a memory of limited size
-    forgets is the mean score; there is no other use of it, and so no `score_function`.
+    A front smaller than `num_candidates` is explored as it is. Minibatches, proposals, evaluation, memories, answer and
+    cost are those of [PrioritySearch](#prioritysearch). A memory of limited size forgets by the mean score. The
+    priority has no other use here, so there is no `score_function`.
 
-    `search.step` is preceded by an event `search.front` with the front and how many examples each of it wins;
-    `front_size` in a step's `extra` is the size of the front that its parent was taken from.
+    `search.step` is preceded by an event `search.front` with the front and the number of examples that each member
+    wins. `front_size` in a step's `extra` is the size of the front that its parent was taken from.
 
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | best sets over the training inputs; a candidate that never saw one has 0 there | over the selection split, which everybody was scored on | a score that is not there is no score |
+    | best sets over the training inputs; a candidate that never saw one has 0 there | over the selection split, on which all candidates were scored | a missing score is not a score of 0 |
     | inputs that are equal count once | each example counts | two examples may differ in their reference alone |
     | the front is cut off by mean score | the same by default; `wins` draws as GEPA does | |
     """  # noqa: E501  # rows of tables

@@ -17,47 +17,48 @@ SUMMARY_TOKENS = 4096
 
 
 class POLCA:
-    """[PrioritySearch](#prioritysearch) with two additions: a child that resembles what is there already is dropped
-    before it is evaluated (an *epsilon-net*), and a model sums up what candidates did so far, for the prompts of the
-    next proposals (a *summarizer*). Ren, Nie, Xie, Cheng: POLCA, arXiv:2603.14769. With `epsilon` 0 and without
+    """[PrioritySearch](#prioritysearch) with two additions: a child that is near to known candidates is dropped before
+    it is evaluated (an *epsilon-net*), and a model summarizes the results of candidates for the prompts of the next
+    proposals (a *summarizer*). Source: Ren, Nie, Xie, Cheng: POLCA, arXiv:2603.14769. With `epsilon` 0 and without
     `use_summarizer` it is PrioritySearch.
 
     ### The epsilon-net
-    Candidates are embedded: their parameters, `name: value` one after the other in the order of their names, become a
-    vector. When all children of a step have been proposed, the net is what the memories hold and what the step
-    explored. Then, until none is left: the child whose L2 distance to the nearest of the net is largest (of equal ones
-    the earlier) joins the net if that distance is more than `epsilon`; if it is not, this child and all others that
-    are left are dropped (event `proposal.dropped` with the reason `near`, the nearest candidate and the distance).
-    Those that joined are evaluated in slot order; `distance` in their `extra` is their distance when they joined,
-    `accepted` is true.
+    Each candidate has a vector, the embedding of the text of its parameters: `name: value` for each, in the order of
+    names. When all children of a step have been proposed, the net consists of the candidates in the memories and the
+    explored ones. Then children join the net one after the other. The next is the child whose L2 distance to the
+    nearest member of the net is largest, of equal ones the earlier. It joins if that distance is more than `epsilon`.
+    Otherwise this child and all remaining ones are dropped (event `proposal.dropped` with the reason `near`, the
+    nearest candidate and the distance). Children that joined are evaluated in slot order. `distance` in their `extra`
+    is their distance when they joined, and `accepted` is true.
 
     | `embedding_model` | a vector is |
     |---|---|
-    | `trigrams` | built in: how often each three characters follow each other, folded into 256 numbers, of length 1. No call, no cost; it compares letters and not meanings |
-    | `job` | the answer of the job's model to `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A model that answers chats alone fails the job with a sentence |
+    | `trigrams` | built in: counts of each three characters in a row, hashed into 256 numbers and scaled to length 1. It makes no call and costs nothing. It compares letters and not meanings |
+    | `job` | the answer of the job's model to `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A model without embeddings fails the job with an error |
 
     ### The summarizer
-    With `use_summarizer`, before a step if the last summary is at least `summary_frequency` steps old: one model call
-    (slot `step=3;candidate=summary`) with the summary so far and at most five candidates that no summary was about yet,
-    drawn by the job's seed, each with its parameters and its best and its worst rollout on *training* examples (input,
-    score, feedback). What the answer has between `<summary>` and `</summary>` goes into the prompts of all proposals
-    from then on, until the next one; an answer without any is the event `summary.unusable`, and the one before stays.
-    Nothing is asked where there is no such candidate: in the first step of a task with validation data nobody has run
-    on a training example. The event `search.summary` has the text.
+    With `use_summarizer`, one model call is made before a step if the last summary is at least `summary_frequency`
+    steps old (slot `step=3;candidate=summary`). The prompt has the summary so far and at most five candidates that no
+    summary has described yet, drawn with the job's seed. Each is shown with its parameters and its best and worst
+    rollout on *training* examples (input, score, feedback). The text between `<summary>` and `</summary>` in the answer
+    goes into the prompts of all proposals until the next summary. An answer without such a text is the event
+    `summary.unusable`, and the summary before stays. No call is made if there is no such candidate. This is so in the
+    first step of a task with validation data, as no candidate has run on a training example. The event `search.summary`
+    has the text.
 
-    A step costs what one of PrioritySearch does, less the evaluations of dropped children, and at most one embedding
-    call and one summary. A budget that ends in the middle of proposing still has the children before it compared and
-    evaluated, as far as it allows.
+    A step costs as much as one of PrioritySearch, without the evaluations of dropped children, plus at most one
+    embedding call and one summary. If a budget ends while children are proposed, the children before that are still
+    compared and evaluated, as far as the budget allows.
 
     ### Where it differs from the paper and from OpenTrace
     | paper, OpenTrace (experimental) | here | why |
     |---|---|---|
-    | embeddings of a Gemini model | `trigrams`, or the job's own model | one job, one model: another would be spent without being part of the job's identity |
+    | embeddings of a Gemini model | `trigrams`, or the job's own model | one job has one model, as the model is part of the job's identity |
     | the summarizer may be another model than the optimizer's | the job's | the same |
-    | summaries are about rollouts on validation data, too | training data alone | what a candidate is judged by must not tell it how |
+    | summaries are about rollouts on validation data, too | training data alone | examples that select candidates must not teach them |
     | one rollout with a score above 0 and one below or at it, drawn | the best and the worst | scores have no common zero |
-    | the summary is made after the step's minibatches ran | before | a prompt is worded while its graph is there |
-    | an error of the model is passed over | a provider's failure fails the job; an answer that cannot be used is an event | an outage is no part of a search |
+    | the summary is made after the step's minibatches ran | before | a prompt is written while its graph exists |
+    | an error of the model is ignored | a provider's failure fails the job; an unusable answer is an event | an outage is not a part of a search |
     """  # noqa: E501  # rows of tables
 
     name = "POLCA"

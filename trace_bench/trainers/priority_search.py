@@ -10,32 +10,32 @@ from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING,
 
 class PrioritySearch:
     """Keeps every candidate in a priority queue, explores the best of them, and asks an optimizer for several children
-    of each. After the core of POLCA (Ren, Nie, Xie, Cheng, arXiv:2603.14769) and `PrioritySearch` of OpenTrace
+    of each. It follows the core of POLCA (Ren, Nie, Xie, Cheng, arXiv:2603.14769) and `PrioritySearch` of OpenTrace
     (experimental).
 
     ### What a step does
     1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and those of
-       highest priority after it, `num_candidates` together. In the first step there is only the start, `seed`, which
-       has priority over everything.
+       highest priority after it, `num_candidates` together. In the first step there is only the start, `seed`.
     2. **Run.** Each of them runs on the same `num_batches` minibatches of `train_batch_size` examples, drawn without
-       replacement from a permutation of the training data that is fresh in each epoch. A candidate that fails on an
-       example gets the task's failure score for it; the error's text is the feedback.
+       replacement from a permutation of the training data. The permutation is drawn anew in each epoch. A candidate
+       that fails on an example gets the task's failure score for it, and the error's text is the feedback.
     3. **Propose.** For each candidate and minibatch: one backward pass through the graph of the whole minibatch, then
-       `num_proposals` model calls with the prompt that comes of it. What a proposal leaves out is taken from its
-       parent. A proposal that changes nothing, or that is a state already known, is dropped (event `proposal.dropped`).
-    4. **Evaluate.** Children are scored on all of the validation split, or, where a task has none, of the training
-       split; with `validation_batch` on a [sample](#samples-of-the-selection-split) of it. Each is one line of `state_history.jsonl`, named by its place in the search: `s3.c0.p1` is step 3,
-       explored candidate 0, proposal 1 (`s3.c0.b1.p1` with several minibatches).
-    5. **Rank.** Explored candidates and children go (back) into the memory with their priority; then it forgets all but
-       the `long_term_memory_size` of highest priority. Of equal ones the newest comes first.
+       `num_proposals` model calls with the prompt made from it. A value that a proposal leaves out is its parent's. A
+       proposal without a change, or that equals a known state, is dropped (event `proposal.dropped`).
+    4. **Evaluate.** Children are scored on the whole selection split, or with `validation_batch` on a
+       [sample](#samples-of-the-selection-split) of it. Each is one line of `state_history.jsonl`, named by its place in
+       the search: `s3.c0.p1` is step 3, explored candidate 0, proposal 1 (`s3.c0.b1.p1` with several minibatches).
+    5. **Rank.** Explored candidates and children go into the memory with their priority. Then the memory forgets all
+       but the `long_term_memory_size` candidates of highest priority. Of equal ones the newest comes first.
 
-    The trainer returns the state of highest mean score over all that it was ever scored on. Every candidate is kept
-    (`accepted` is null). A step costs at most `C·B` minibatch runs, and `C·B·P` model calls and evaluations of children
-    on the whole selection split, for `C` candidates, `B` minibatches and `P` proposals.
+    The trainer returns the state with the highest mean over all of its scores. Every candidate is kept (`accepted` is
+    null). A step costs at most `C·B` minibatch runs, and `C·B·P` model calls and evaluations of children on the whole
+    selection split, for `C` candidates, `B` minibatches and `P` proposals.
 
     ### Priority
-    With `mean` the mean of all of a candidate's scores, minibatches included, `n` the number of them, `t` the number of
-    the step, and `spread` the highest minus the lowest mean of all candidates, all turned so that higher is better:
+    `mean` is the mean of all of a candidate's scores, with those on minibatches. `n` is the number of these scores, `t`
+    the number of the step, and `spread` the highest minus the lowest mean of all candidates. Scores are turned so that
+    higher is better.
 
     | value | priority |
     |---|---|
@@ -43,49 +43,49 @@ class PrioritySearch:
     | `ucb` | `mean + c · sqrt(ln(t + 2) / n) · spread`, clipped to the task's score range |
     | `time` | minus the order of creation: the oldest first |
 
-    A task without a score range (`[score] range`) has no clipping. The range is no measure for the bonus: where states
-    differ by 1 on a range of 20, the bonus would outweigh every difference.
+    Priorities of a task without a score range (`[score] range`) are not clipped. The bonus is not scaled by the range:
+    if states differ by 1 on a range of 20, it would outweigh every difference.
 
     ### Samples of the selection split
-    With `validation_batch` `n` above 0, and below the size of the selection split, all children of a step are scored on
-    the same `n` examples, drawn anew for each step by the job's seed. Means over different samples do not compare, and
-    the luckiest would win. So at the end of each step the candidate of highest mean is scored on the examples that no
-    sample of it had, once: a line of the history with the reason `leads, judged on all examples`, whose scores count from
-    then on. Only such candidates, and the start, can become the best state, which is the final state too. The price is
-    up to the rest of the split in a step; what it buys is more children for the same evaluations where the split is
-    large. The default is the whole split: the splits of the shipped tasks are small, and a mean over all of it is what
-    the official score is.
+    If `validation_batch` `n` is above 0 and below the size of the selection split, all children of a step are scored on
+    the same `n` examples. They are drawn anew for each step with the job's seed. Means over different samples cannot be
+    compared, and the luckiest candidate would win. So at the end of each step the candidate of highest mean is scored
+    on the remaining examples, once. This is a line of the history with the reason `leads, judged on all examples`, and
+    its scores count from then on. Only such candidates, and the start, can become the best state, which is the final
+    state too. A step costs up to the rest of the split more. In return, a large split allows more children for the same
+    evaluations. The default is the whole split, as the splits of the shipped tasks are small, and the official score is
+    a mean over the whole split.
 
     ### Memory
-    With `memory_update_frequency` `k` above 0, what a step explored or made goes into a short-term memory, the only one
-    that is explored, until after every `k`-th step it is merged into the long-term one, from which the next step
-    explores. A candidate that a memory forgets is not explored again; it is still known (nobody pays for it twice), and
-    it is still the answer if no other has a higher mean.
+    If `memory_update_frequency` `k` is above 0, explored candidates and children go into a short-term memory, and only
+    that is explored. After every `k`-th step it is merged into the long-term memory, and the next step explores that. A
+    forgotten candidate is not explored again. It is still known, so it is not paid for again, and it is still the
+    answer if no other has a higher mean.
 
     ### Events
-    `search.step` (explored, children, best, known, and forgotten: what no memory holds any more) · `proposal.dropped`
-    (`unchanged` or `duplicate`, with the candidate it equals) · `proposal.skipped` (no response depends on a trainable
-    parameter), and those of the optimizer.
+    `search.step` (explored, children, best, known, and forgotten candidates) · `proposal.dropped` (`unchanged` or
+    `duplicate`, with the candidate it equals) · `proposal.skipped` (no response depends on a trainable parameter), and
+    those of the optimizer.
 
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | the answer is the candidate of highest mean, over validation scores and the minibatches it was explored on | the same; the best state is apart: the best on all of the selection split | as there; means over other examples do not compare |
-    | the first iteration only collects; `num_steps=1` proposes nothing | every step proposes | a step should be a step |
-    | stops when `num_epochs` and `num_steps` are reached, `num_epochs` 1 | the same rule, default 0 | by default `num_steps` is the budget, whatever the size of the data |
+    | the answer is the candidate of highest mean, over validation scores and the minibatches it was explored on | the same; the best state is reported beside it, from means over the whole selection split | means over different examples cannot be compared |
+    | the first iteration only collects; `num_steps=1` proposes nothing | every step proposes | all steps are alike |
+    | stops when `num_epochs` and `num_steps` are reached, `num_epochs` 1 | the same rule, default 0 | by default `num_steps` is the budget, for data of any size |
     | `num_candidates` 10, `num_proposals` 1 | 2 and 2 | as existing Trace-Bench configs expect |
     | the start is pushed `num_candidates` times | once | a known state is never explored twice in one step; use `num_proposals` |
-    | the best candidate can be in the queue several times | each candidate is in it once | a place in the queue is a place for another candidate |
+    | the best candidate can be in the queue several times | each candidate is in it once | each place in the queue is for another candidate |
     | duplicates are kept | dropped before they are paid for | |
-    | children are scored on `batch_size × num_batches` examples, drawn anew in each iteration | on all examples; with `validation_batch` on so many | the official score is over all of them |
-    | the candidate of highest mean, whatever examples that is over, is the answer | with `validation_batch` one that was scored on all of them | a lucky sample is no better state |
-    | without validation data children are scored on the step's minibatch | on all training data | means over different examples do not compare |
-    | explored candidates are validated again in each step | only with `validate_exploration_candidates` | most guides are deterministic: it costs and tells nothing |
+    | children are scored on `batch_size × num_batches` examples, drawn anew in each iteration | on all examples, or `validation_batch` of them | the official score is over all of them |
+    | the candidate of highest mean, over any examples, is the answer | with `validation_batch` only a candidate that was scored on all of them | a lucky sample does not make a better state |
+    | without validation data children are scored on the step's minibatch | on all training data | means over different examples cannot be compared |
+    | explored candidates are validated again in each step | only with `validate_exploration_candidates` | most guides are deterministic, so the scores would be the same |
     | the start has no validation score until it was explored | it is validated first | a baseline to compare children with |
     | `time` is said to put the newest first, and its formula the oldest | the formula | |
     | ties and `time` use the wall clock | the order of creation | |
     | score range (0, 1) unless given | that of the task | |
-    | heap array cut off at a size limit | those of highest priority are kept | cutting a heap's array does not keep the best |
+    | the heap's array is cut off at a size limit | the candidates of highest priority are kept | cutting a heap's array does not keep the best |
     | parameters that are not known are ignored | an error | nothing is silently ignored |
     """  # noqa: E501  # rows of tables
 

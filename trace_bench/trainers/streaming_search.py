@@ -36,42 +36,41 @@ _STREAMED = {
 
 
 class StreamingPrioritySearch:
-    """PrioritySearch in which a child is not evaluated when it is made. It goes into the memory untested, at the top,
-    and is scored by running on the minibatches of the steps that explore it. The same runs say how good a candidate is
-    and feed the optimizer: the stream of minibatches is the only evaluation that the search decides by, so that it
-    makes many more proposals than PrioritySearch for the same number of evaluations, on thinner evidence. After
-    `StreamingPrioritySearch` of OpenTrace (experimental).
+    """PrioritySearch that does not evaluate a child when it is proposed. The child goes into the memory untested, with
+    the highest priority. It is scored on the minibatches of the steps that explore it. The same runs give the scores
+    and the feedback for the optimizer. So the search makes many more proposals than PrioritySearch for the same number
+    of evaluations, but decides by fewer scores. It follows `StreamingPrioritySearch` of OpenTrace (experimental).
 
     ### What a step does
     With `C` candidates, `B` minibatches, `P` proposals and the exploration ratio `r`:
 
     1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and those of
-       highest priority after it, `C` together. Untested candidates have priority over all others, the newest first.
+       highest priority after it, `C` together. Untested candidates come before all others, the newest first.
     2. **Run.** Each on the same `B` minibatches of training data. Each candidate on each minibatch is a line of
        `state_history.jsonl` (split `train`, `reason` `stream`).
-    3. **Report.** The candidate that now has the highest mean score is the one that would be reported if the search
-       ended here. If it was never scored on all of the selection split, by a report or by a minibatch that holds it
-       all, it is now; that line has `reason` `report`. Its scores count into its mean like any other. Only candidates
-       that were scored so can become the best state.
+    3. **Report.** The candidate with the highest mean score would be reported if the search ended here. If it was not
+       yet scored on the whole selection split, it is scored now, as a line with the `reason` `report`. These scores
+       count into its mean like all others. Only candidates that were scored on the whole split can become the best
+       state.
     4. **Choose.** Of the pairs of explored candidate and minibatch, `K = max(1, ⌊C·r / P⌋)` are drawn without
-       replacement, a pair with a probability in proportion to `exp(priority / T)`, `T` being
-       `exploration_temperature`; with `T` 0 those of highest priority, of equal ones the earlier. With `K` pairs or
-       fewer, all.
-    5. **Propose.** `P` proposals for each pair that was chosen. At most `C·r` children are made in a step, so that the
-       next one can run them all; if `P` is more than that, fewer are asked for, and a warning says so.
+       replacement. The probability of a pair is proportional to `exp(priority / T)`, where `T` is
+       `exploration_temperature`. With `T` 0 the pairs of highest priority are chosen, of equal ones the earlier. If
+       there are at most `K` pairs, all are chosen.
+    5. **Propose.** `P` proposals for each chosen pair. A step makes at most `C·r` children, so that the next step can
+       run all of them. If `P` is higher, fewer are proposed, with a warning.
     6. **Rank.** Explored candidates go back into the memory with their priority, children go in untested.
 
-    The priority of a tested candidate is [PrioritySearch](#prioritysearch)'s, by `score_function`; `ucb` is the natural
-    one here, since candidates differ in how often they ran. The final state is the best one that was reported. A step
-    costs `C·B` minibatch runs, `K·P` model calls, and at most one evaluation on the whole selection split.
+    The priority of a tested candidate is that of [PrioritySearch](#prioritysearch), by `score_function`. `ucb` suits
+    this search, as candidates differ in their numbers of runs. The final state is the best one that was reported. A
+    step costs `C·B` minibatch runs, `K·P` model calls, and at most one evaluation on the whole selection split.
 
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
     | nothing is ever scored on the validation set | the reported candidate is, once | official scores are of the selection split; a lucky minibatch must not become the best state |
-    | as proposals would be too few to fill the memory, `K` grows in the first steps | `K` is fixed | there is nothing else to explore then, and all pairs are chosen |
-    | the choice is by numpy's global generator | by the job's seed | |
-    | an untested candidate has the highest possible score as its priority | infinity | it is explored first whatever the score range |
+    | `K` grows in the first steps, as there are too few proposals to fill the memory | `K` is fixed | all pairs are chosen then |
+    | numpy's global generator chooses | the job's seed | |
+    | an untested candidate has the highest possible score as its priority | infinity | it is explored first with any score range |
     """  # noqa: E501  # rows of tables
 
     name = "StreamingPrioritySearch"
