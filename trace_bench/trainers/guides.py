@@ -17,7 +17,7 @@ GUIDES: Mapping[str, tuple[Param, ...]] = MappingProxyType(
     {
         DEFAULT_GUIDE: (),
         "LLMJudge": (
-            Param("instruction", "", str, "what the model is told to look at; empty: what is wrong and how to mend it"),
+            Param("instruction", "", str, "what the model is to look for; empty: what is wrong and how to correct it"),
             Param(
                 "show_reference", True, bool, "show the model the example's reference, which the candidate never sees"
             ),

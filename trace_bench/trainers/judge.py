@@ -21,11 +21,11 @@ _SYSTEM = (
 
 
 class LLMJudge:
-    """Words feedback on training examples.
+    """Writes feedback on training examples with the job's model.
 
-    What a model says changes no score: it takes the place of the task's feedback in what the optimizer is told. Each
-    judgement is one call, with a slot of its own (``candidate=judge``), and is paid from the job's budget. A candidate
-    that failed has its error for feedback, and no model is asked.
+    It replaces the task's feedback in the optimizer's prompt, and changes no score. Each judgement is one call, with a
+    slot of its own (``candidate=judge``), and is paid from the job's budget. The feedback of a candidate that failed is
+    its error, and no model is asked.
 
     Args:
         kwargs: as `guides.GUIDES` has them.

@@ -69,10 +69,10 @@ _INFOS = (
         params=(_ANCESTORS, _MAX_TOKENS, _OBJECTIVE, _TEMPERATURE),
         entry="trace_bench.trainers.optimizer_optoprime:OptoPrime",
         doc="""\
-The minimal graph from parameters to result becomes a pseudo-program in the prompt (instruction, code,
-documentation, variables, constraints, inputs, values in between, outputs, feedback), in the words of trace-opt
-0.1.3.8. The model answers `{"reasoning", "answer", "suggestion": {variable: value}}`. A proposal costs one call.
-`docs/design/graph.md` lists what was changed about trace-opt's own handling, and why.
+The prompt shows the minimal graph from parameters to result as a pseudo-program (instruction, code, documentation,
+variables, constraints, inputs, values in between, outputs, feedback), with the text of trace-opt 0.1.3.8. The model
+answers `{"reasoning", "answer", "suggestion": {variable: value}}`. A proposal costs one call. `docs/design/graph.md`
+lists the differences from trace-opt's own handling, and their reasons.
 """,
     ),
     OptimizerInfo(
@@ -88,8 +88,8 @@ documentation, variables, constraints, inputs, values in between, outputs, feedb
                 "generation_technique",
                 "temperature_variation",
                 str,
-                "what a call after the first is told: temperature_variation, nothing; self_refinement, the answer "
-                "before it, to be improved; iterative_alternatives, all answers before it, to differ from",
+                "what the prompt of a later call adds: temperature_variation, nothing; self_refinement, the answer "
+                "before it, to improve; iterative_alternatives, all answers before it, to differ from",
                 choices=("temperature_variation", "self_refinement", "iterative_alternatives"),
                 when={"num_responses": OtherThan((1,))},
             ),
@@ -97,8 +97,8 @@ documentation, variables, constraints, inputs, values in between, outputs, feedb
                 "selection_technique",
                 "best_of_n",
                 str,
-                "who chooses: best_of_n, the model, in one more call; majority, the most frequent state; last, the "
-                "last usable answer",
+                "how one is chosen: best_of_n, by the model, in one more call; majority, the most frequent state; "
+                "last, the last usable answer",
                 choices=("best_of_n", "majority", "last"),
                 when={"num_responses": OtherThan((1,))},
             ),
@@ -122,15 +122,16 @@ documentation, variables, constraints, inputs, values in between, outputs, feedb
         ),
         entry="trace_bench.trainers.optimizer_optoprime:OptoPrimeMulti",
         doc="""\
-OptoPrime's prompt, asked `num_responses` times for one proposal. The `i`-th of `n` calls has the temperature `max -
-i * (max - min) / (n - 1)`, from `i = 0`; with the other techniques all have `max_temperature`. Unusable answers are
-left out (each is an event); if the usable ones propose fewer than two different states, there is nothing to choose.
-A proposal costs `num_responses` calls, and one more where the model chooses (at temperature 0). Of equally frequent
-states the one that was proposed first is taken; where the model's choice cannot be read, the last one.
+Sends OptoPrime's prompt `num_responses` times for one proposal. With `temperature_variation` the `i`-th of `n` calls,
+from `i = 0`, has the temperature `max - i * (max - min) / (n - 1)`. With the other techniques all have
+`max_temperature`. Unusable answers are left out, and each is an event. Nothing is chosen if the usable ones propose
+fewer than two different states. A proposal costs `num_responses` calls, and one more if the model chooses (at
+temperature 0). Of equally frequent states the one that was proposed first is taken. If the model's choice cannot be
+read, the last one is taken.
 
 | trace-opt 0.1.3.8 | here | why |
 |---|---|---|
-| takes the last answer, at the lowest temperature | `best_of_n`; `last` for that | the others are paid for nothing |
+| takes the last answer, at the lowest temperature | `best_of_n`, or `last` | all answers are paid |
 | never stores a `temperature_range` | sends `max_temperature` to `min_temperature` | |
 | an error of a call becomes an `IndexError` | such errors are the gateway's; a bad answer is an event | |
 """,
@@ -154,17 +155,17 @@ states the one that was proposed first is taken; where the model's choice cannot
         ),
         entry="trace_bench.trainers.optimizer_opro:OPRO",
         doc="""\
-The prompt holds pairs of variables and feedback, each with the minibatch's score, in the words of trace-opt
-0.1.3.8, and the objective. A pair is added whenever the search explores a candidate on a minibatch, in that order,
-so results do not depend on threads. The candidate at hand is always the last pair; what a proposal leaves out stays
-as it is there. Scores of different minibatches are compared as they are; of equal ones the later counts as the
-better. The answer is `{"suggestion": {variable: value}}`; a proposal costs one call.
+The prompt has the objective and pairs of variables and feedback, each with the minibatch's score, with the text of
+trace-opt 0.1.3.8. A pair is added each time the search explores a candidate on a minibatch, in that order, so results
+do not depend on threads. The explored candidate is always the last pair. A value that a proposal leaves out is taken
+from it. Scores of different minibatches are compared without correction. Of equal ones the later counts as the better.
+The answer is `{"suggestion": {variable: value}}`. A proposal costs one call.
 
 | trace-opt 0.1.3.8 | the paper | here |
 |---|---|---|
-| all pairs, as they came | the 20 best, ascending | the `memory_size` best, or latest (`memory_order`) |
-| of one optimizer | all that were scored | all that were explored: what was only scored has no feedback |
-| no types, no constraints | in the task's words | a list of both: a value that breaks one is lost |
+| all pairs, in order of time | the 20 best, ascending | the `memory_size` best, or latest (`memory_order`) |
+| of one optimizer | all scored candidates | all explored candidates, as one that was only scored has no feedback |
+| no types, no constraints | in the task's description | a list of both, as a value that breaks one is rejected |
 """,
     ),
     OptimizerInfo(
@@ -186,22 +187,21 @@ better. The answer is `{"suggestion": {variable: value}}`; a proposal costs one 
         ),
         entry="trace_bench.trainers.optimizer_textgrad:TextGrad",
         doc="""\
-Feedback enters at the response to each example, and goes back through the graph in words. For each edge towards a
-variable the model is asked how the value at its lower end should change; several such texts about one value in
-between are merged by another call; in the end each variable that criticism reached is rewritten, between
-`<IMPROVED_VARIABLE>` tags, in one call that shows all criticism of it. Prompts are those of trace-opt 0.1.3.8. A
-proposal costs `E + M + V` calls for `E` edges, `M` values in between with several texts about them, and `V`
-variables: 2 for a problem without an agent and a minibatch of one, 11 for two operators in a row and a minibatch of
-three. That is many times what OptoPrime costs; mind it where optimizers are compared under one budget of calls.
-Each call is an attempt (`attempt=0, 1, …`) at the proposal's slot. A criticism that is no text is an event, and its
-edge is left out.
+Feedback enters at the response to each example, and goes back through the graph as text. For each edge towards a
+variable, one call asks how the value at its lower end should change. Several such criticisms of one value in between
+are merged by another call. At the end each variable with criticism is rewritten in one call that shows all of it. The
+new value is between `<IMPROVED_VARIABLE>` tags. Prompts are those of trace-opt 0.1.3.8. A proposal costs `E + M + V`
+calls for `E` edges, `M` values in between with several criticisms, and `V` variables. That is 2 for a problem without
+an agent and a minibatch of one, and 11 for two operators in a row and a minibatch of three. OptoPrime costs 1, so a
+budget of calls gives this optimizer fewer proposals. Each call is an attempt (`attempt=0, 1, …`) in the proposal's
+slot. A criticism that is no text is an event, and its edge is left out.
 
 | trace-opt 0.1.3.8 | here | why |
 |---|---|---|
-| asks about every edge | asks where a variable lies below | nobody reads the other criticism |
-| joins the examples by an edge for each | each starts with its own feedback | as in the paper; a call less for each |
-| shows ten words of each end of the variable to rewrite | shows it in full | it is replaced in full |
-| never shows the objective | shows it, with the feedback and each variable | a task's rules would be unknown |
+| asks about every edge | asks about edges with a variable below | other criticism is not used |
+| joins the examples by one edge each | each starts with its own feedback | as in the paper; it saves calls |
+| shows the first and last ten words of the variable to rewrite | shows it in full | it is replaced in full |
+| never shows the objective | shows it, with the feedback and each variable | it has the task's rules |
 | shows a criticism as a Python object | shows its text, up to 8000 characters | |
 | casts values by `type(old)(new)` | checks them by the parameter's kind | `bool("False")` is true |
 """,
@@ -213,13 +213,12 @@ edge is left out.
         params=(_ANCESTORS, _MAX_TOKENS_V2, _OBJECTIVE, _TEMPERATURE, _MAX_VALUE_CHARS),
         entry="trace_bench.trainers.optimizer_tags:OptoPrimeV2",
         doc="""\
-The sections of OptoPrime's prompt, with values between tags, and an answer between tags:
-`<reasoning>…</reasoning>`, then for each changed variable `<variable><name>…</name><value>…</value></variable>`.
-Code needs no escaping, so fewer answers are lost than with JSON. A proposal costs one call. Tags are read as they
-stand: no entity is resolved, and a value ends where `</value>` is followed by `</variable>`; empty lines around a
-value, spaces around one of a single line, and one CDATA section are taken off. `memory_size` and `max_value_chars`
-(`initial_var_char_limit` there) are as in OpenTrace, but the variables that may change are shown in full, since
-what is cut off would be lost by rewriting.
+The prompt has the sections of OptoPrime's, with values between tags. The answer is between tags, too:
+`<reasoning>…</reasoning>`, then for each changed variable `<variable><name>…</name><value>…</value></variable>`. Code
+needs no escaping, so fewer answers are lost than with JSON. A proposal costs one call. Entities are not resolved, and a
+value ends where `</value>` is followed by `</variable>`. Empty lines around a value, spaces around a value of one line,
+and one CDATA section are removed. `memory_size` and `max_value_chars` (`initial_var_char_limit` there) are as in
+OpenTrace. Variables that may change are shown in full, as rewriting would lose what was cut off.
 """,
     ),
     OptimizerInfo(
@@ -242,9 +241,9 @@ what is cut off would be lost by rewriting.
         ),
         entry="trace_bench.trainers.optimizer_tags:OPROv2",
         doc="""\
-Instruction, past solutions with their feedback, the candidate's variables in full, and its feedback; the answer is
-as with OptoPrimeV2. The past is that of the whole search, as with OPRO, and by default the latest five pairs, as in
-OpenTrace. A proposal costs one call.
+The prompt has an instruction, past solutions with their feedback, the candidate's variables in full, and its feedback.
+The answer is as with OptoPrimeV2. Past solutions are from the whole search, as with OPRO, and by default the latest
+five pairs, as in OpenTrace. A proposal costs one call.
 """,
     ),
 )

@@ -139,7 +139,7 @@ def _optimizer_text(name: str) -> list[str]:
     from trace_bench.trainers import optimizers
 
     info = optimizers.OPTIMIZER_INFOS[name]
-    return [info.doc, "", f"Source: {info.source}."]
+    return [info.doc.rstrip("\n"), "", f"Source: {info.source}."]
 
 
 def _overview(trainers: Iterable[type[Trainer]]) -> list[str]:
