@@ -120,6 +120,18 @@ def test_known_evaluations_are_made_again_only_where_they_were(
     assert {read(again.layout.job(row.job_id).meta)["memo"] for row in again.rows} == {repeated}
 
 
+@pytest.mark.parametrize(("given", "num_steps"), [({"num_steps": 5}, 5), ({}, 0)])
+def test_a_search_beside_a_budget_has_the_bound_that_it_had(
+    bench: Bench, given: dict[str, int], num_steps: int
+) -> None:
+    """Runs of earlier versions had five steps where they said nothing; today they go on until the budget ends."""
+    config: dict[str, Any] = {"tasks": ["internal:numeric_param"], "budget": {"evaluations": 9}}
+    first = bench.run(**config, trainers=[{"id": "PrioritySearch", "params_variants": [given]}])
+    again = replay(bench, first.layout, **config, trainers=["PrioritySearch"])
+    assert again.ok and [row.job_id for row in again.rows] == [row.job_id for row in first.rows]
+    assert {row.resolved_trainer_kwargs["num_steps"] for row in again.rows} == {num_steps}
+
+
 def test_tokens_and_cost_of_a_paid_run_are_those_of_its_replay(bench: Bench, paid: None) -> None:
     first = bench.run(mode="real", llm=LLM)
     again = replay(bench, first.layout, llm=LLM)
