@@ -28,7 +28,7 @@ class Argument:
         type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``. None is accepted where it is the default.
         minimum, maximum: inclusive, for numbers.
         when: other arguments, with the values at which this one has an effect.
-        endless, later: see `trace_bench.worker.training.Param`.
+        endless, later, formerly: see `trace_bench.worker.training.Param`.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Argument:
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     endless: Any = None
     later: bool = False
+    formerly: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         if self.type is float and isinstance(self.default, int) and not isinstance(self.default, bool):

@@ -126,7 +126,7 @@ def test_a_search_beside_a_budget_has_the_bound_that_it_had(
 ) -> None:
     """Runs of earlier versions had five steps where they said nothing; today they go on until the budget ends."""
     config: dict[str, Any] = {"tasks": ["internal:numeric_param"], "budget": {"evaluations": 9}}
-    first = bench.run(**config, trainers=[{"id": "PrioritySearch", "params_variants": [given]}])
+    first = bench.run(**config, trainers=["PrioritySearch"], trainer_kwargs=given)
     again = replay(bench, first.layout, **config, trainers=["PrioritySearch"])
     assert again.ok and [row.job_id for row in again.rows] == [row.job_id for row in first.rows]
     assert {row.resolved_trainer_kwargs["num_steps"] for row in again.rows} == {num_steps}

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from tests.artifacts.samples import ENTRY
 from tests.searches import SEARCHES, endless, only_programs
 from tests.trainers.memory_context import MemoryContext, greeting, numeric, suggest
 from tests.trainers.program_search import constant, program
+from trace_bench.artifacts.records import ManifestEntry
 from trace_bench.config.loader import load_config, parse_config
 from trace_bench.config.resolve import resolve
 from trace_bench.errors import ConfigError
 from trace_bench.matrix import expand
+from trace_bench.planning.recording import recorded_defaults
 from trace_bench.trainers.base import Budget, Slot
 from trace_bench.trainers.priority_search import PrioritySearch
 from trace_bench.worker.problem import Problem
@@ -171,12 +174,33 @@ def test_without_a_budget_it_is_refused_with_the_line_and_what_to_do(
     assert expand(config, found.tasks, found.trainers)
 
 
-def test_a_run_of_an_earlier_version_has_its_default_bound_beside_a_budget() -> None:
+@pytest.mark.parametrize(
+    ("recorded", "taken"),
+    [
+        ({"num_steps": 5}, {"num_steps": 5}),
+        ({"num_steps": 0}, {"num_steps": 0}),
+        ({"num_steps": 6}, {"num_steps": 0}),  # which never was the default
+        ({"num_steps": 5.0}, {"num_steps": 0}),
+        ({"ucb_exploration_constant": 1.0}, {"ucb_exploration_constant": 1.0}),
+        ({"ucb_exploration_constant": 2.0}, {"ucb_exploration_constant": 0.3}),
+        ({"no_such_parameter": 1}, {}),
+    ],
+)
+def test_a_run_of_an_earlier_version_has_the_defaults_that_there_were(
+    recorded: dict[str, Any], taken: dict[str, Any]
+) -> None:
     loaded = parse_config({
         "tasks": ["internal:numeric_param"], "trainers": ["PrioritySearch"], "budget": {"evaluations": 9},
-    }).bounded(True)  # fmt: skip
+    }).with_recorded_defaults({"PrioritySearch": recorded})  # fmt: skip
     found = resolve(loaded)
     (job,) = expand(loaded, found.tasks, found.trainers)
-    unbudgeted = parse_config({"tasks": ["internal:numeric_param"], "trainers": ["PrioritySearch"]})
-    (other,) = expand(unbudgeted, found.tasks, found.trainers)
-    assert job.params["num_steps"] == 5 and job.job_id == other.job_id
+    assert {name: job.params[name] for name in taken} == taken
+
+
+def test_defaults_of_a_run_are_what_no_variant_gave() -> None:
+    def entry(raw: dict[str, Any], **resolved: Any) -> ManifestEntry:
+        return ManifestEntry.model_validate({**ENTRY, "trainer_id": "T", "raw_params": raw,
+                                             "resolved_trainer_kwargs": resolved})  # fmt: skip
+
+    jobs = [entry({}, a=1, b=2, c=[]), entry({"a": 7}, a=7, b=2, c=[]), entry({}, a=1, b=3, c=[])]
+    assert recorded_defaults(jobs) == {"T": {"a": 1, "c": []}}

@@ -23,7 +23,7 @@ from trace_bench.images.layers import family_named
 from trace_bench.images.recipe import Recipe, image_key, worker_sources_hash
 from trace_bench.matrix import Job, expand
 from trace_bench.planning.prices import has_litellm
-from trace_bench.planning.recording import until_budget
+from trace_bench.planning.recording import recorded_defaults
 
 CODE, CONFIG, FINGERPRINTS, GIT, IMAGES = (
     "identity.code", "identity.config", "identity.fingerprints", "identity.git", "identity.images"
@@ -55,7 +55,7 @@ def load_config(run: AuditedRun, roots: Sequence[Path] = ()) -> None:
         run.why_not_expanded = f"this version cannot read the config: {error}"
         at.unknown(MATRIX, run.why_not_expanded)
         return
-    config = config.bounded(not until_budget(run.entries.values()))
+    config = config.with_recorded_defaults(recorded_defaults(run.entries.values()))
     run.config = config
     # Mirrors, for example: a repetition of the run would send data to a server that an author chose.
     for key in sorted((snapshot.keys() & RunConfig.model_fields.keys()) - config.to_snapshot().keys()):

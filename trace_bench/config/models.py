@@ -439,7 +439,7 @@ class RunConfig(Section):
     the first one's."""
 
     _source: Source = PrivateAttr(default_factory=Source)
-    _always_bounded: bool = PrivateAttr(default=False)
+    _recorded_defaults: Mapping[str, Mapping[str, Any]] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -454,15 +454,15 @@ class RunConfig(Section):
         return self._source
 
     @property
-    def always_bounded(self) -> bool:
-        """A search without a bound ends after its default number of steps even if there is a budget: the rule of
-        earlier versions, for their runs."""
-        return self._always_bounded
+    def recorded_defaults(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of the run that this config is to repeat: by trainer, the values of parameters that nothing gave. There a
+        default of an earlier version stands for today's."""
+        return self._recorded_defaults
 
-    def bounded(self, always: bool) -> RunConfig:
-        """A copy with `always_bounded`."""
+    def with_recorded_defaults(self, defaults: Mapping[str, Mapping[str, Any]]) -> RunConfig:
+        """A copy with these `recorded_defaults`."""
         made = self.model_copy()
-        made._always_bounded = always
+        made._recorded_defaults = defaults
         return made
 
     @property

@@ -145,6 +145,7 @@ class _Entry:
     def _bounded(self, given: Mapping[str, Any], path: Path_) -> FrozenDict:
         """All parameters. With a budget of the job, and no parameter that says how long the search goes on, it goes on
         until the budget ends; what is to go on so without any budget is refused."""
+        given = {**self._recorded(), **given}
         filled = _filled(self._arguments, given)
         bounds = [a for a in self._arguments if a.endless is not None and without_effect(a, filled) is None]
         budget = self._config.budget
@@ -152,7 +153,7 @@ class _Entry:
             any(value is not None for value in part.model_dump(exclude={"run"}).values())
             for part in (budget, budget.run)
         )
-        if of_job and not self._config.always_bounded and not any(a.name in given for a in bounds):
+        if of_job and not any(a.name in given for a in bounds):
             return _filled(self._arguments, {**given, **{a.name: a.endless for a in bounds}})
         endless = bounds and all(filled[a.name] == a.endless for a in bounds)
         if endless and not of_job and not of_run:
@@ -162,6 +163,17 @@ class _Entry:
                 f"and there is none; set budget.evaluations (or calls, tokens, usd, seconds), or another {said.name}"
             )
         return filled
+
+    def _recorded(self) -> dict[str, Any]:
+        """Defaults of the run that is repeated, as far as the trainer has them or had them in an earlier version."""
+        recorded = self._config.recorded_defaults.get(self._entry.id, {})
+        return {
+            a.name: recorded[a.name]
+            for a in self._arguments
+            if a.name in recorded
+            and (a.endless is None or recorded[a.name] != a.endless)  # that follows from the budget
+            and any(type(recorded[a.name]) is type(d) and recorded[a.name] == d for d in (a.default, *a.formerly))
+        }
 
     def _place(self, argument: Argument, path: Path_) -> str:
         """Where `argument` was given: in the variant at `path`, in its entry, or for all trainers."""

@@ -29,8 +29,6 @@ from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import is_final
 from trace_bench.records.runs import find_run
-from trace_bench.trainers.base import Param, is_endless
-from trace_bench.trainers.registry import load_trainer
 
 SHOWN = 3
 """Most jobs that one message names."""
@@ -134,7 +132,7 @@ class Recording:
         elif not config.llms and (config.llm is None or config.llm.model is None):
             theirs = self.config({})
             changes |= {"llm": _filled(config.llm, theirs.llm), "llms": theirs.llms}
-        config = config.bounded(not until_budget(self.jobs.values()))
+        config = config.with_recorded_defaults(recorded_defaults(self.jobs.values()))
         if "job_timeout" not in config.source.root and "job_timeout" in self.snapshot:
             changes["job_timeout"] = self.snapshot["job_timeout"]
         return config.changed(changes, warnings=warnings)
@@ -258,22 +256,25 @@ class Recording:
         return "; ".join(_difference(name, mine[name], nearest[name]) for name in differing)
 
 
-def until_budget(jobs: Iterable[ManifestEntry]) -> bool:
-    """Whether a search of `jobs`, which are those of one run, goes on until its budget ends.
+def recorded_defaults(jobs: Iterable[ManifestEntry]) -> dict[str, dict[str, Any]]:
+    """The values of parameters that no variant of a run gave, by trainer.
 
-    Where none does, the run may be of an earlier version, in which a search without a bound had its default number of
-    steps whatever the budget. If it is of none, both rules give the same jobs.
+    A parameter that has several of them, as entries of the config gave it, is left out. Whether a trainer had such a
+    default is not known here.
+
+    Args:
+        jobs: all of the run.
     """
-    known: dict[str, Sequence[Param]] = {}
+    found: dict[str, dict[str, list[Any]]] = {}
     for entry in jobs:
-        if entry.trainer_id not in known:
-            try:
-                known[entry.trainer_id] = load_trainer(entry.trainer_id).params
-            except ConfigError:
-                known[entry.trainer_id] = ()  # the plan says that it is missing
-        if is_endless(known[entry.trainer_id], entry.resolved_trainer_kwargs):
-            return True
-    return False
+        of_trainer = found.setdefault(entry.trainer_id, {})
+        for name, value in entry.resolved_trainer_kwargs.items():
+            if name not in entry.raw_params and value not in (values := of_trainer.setdefault(name, [])):
+                values.append(value)
+    return {
+        trainer: {name: values[0] for name, values in of_trainer.items() if len(values) == 1}
+        for trainer, of_trainer in found.items()
+    }
 
 
 def hardened(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,4 +40,5 @@ UCB_CONSTANT = Param(
     "weight of the exploration bonus, which is scaled by the spread of the means",
     minimum=0.0,
     aliases=("ucb_exploration_factor",),
+    formerly=(1.0,),
 )

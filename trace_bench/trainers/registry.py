@@ -175,6 +175,7 @@ def arguments_of(params: tuple[Param, ...]) -> tuple[Argument, ...]:
             when=p.when,
             endless=p.endless,
             later=p.later,
+            formerly=p.formerly,
         )
         for p in params
     )

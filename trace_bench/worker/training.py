@@ -39,6 +39,7 @@ class Param:
         later: the trainer had jobs before it had this parameter. It is no part of a job's parameters where it has no
             effect, or, without `when`, while it has its default: ids of those jobs stay the same. `Search.params` has
             it in any case.
+        formerly: defaults of earlier versions, which replays and audits of their runs take for the default.
         changes_results: False for what is known to change nothing but how long a search takes, or what it prints.
         endless: of a parameter that says how long a search goes on by itself: the value with which it does not end the
             search. If all such parameters have it, the search goes on until a budget ends (`Search.endless`). A config
@@ -57,6 +58,7 @@ class Param:
     changes_results: bool = True
     endless: Any = None
     later: bool = False
+    formerly: tuple[Any, ...] = ()
 
 
 def is_endless(known: Sequence[Param], params: Mapping[str, Any]) -> bool:
