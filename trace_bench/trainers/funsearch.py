@@ -58,7 +58,8 @@ class FunSearch:
        surviving island that is drawn for it (event `funsearch.reset`).
 
     A step costs `s` calls and up to `s·v` evaluations for `s` samples and `v` examples. Training examples are not used
-    where the task has validation examples: there is no feedback in the prompt.
+    where the task has validation examples: there is no feedback in the prompt. With an
+    [objective](config.md#objective) of dominance, scores are its weighted sums.
 
     ### Where it differs from the paper
     | paper, or the authors' implementation | here | why |

@@ -103,7 +103,8 @@ class MCTSAHD:
     | scores are rounded to five digits | are compared as they are | a task's scores have any scale |
     | the design idea stands in braces | before the code block | braces occur in code |
 
-    The task's initial program is step 0, and no node of the tree: the paper starts from nothing.
+    The task's initial program is step 0, and no node of the tree: the paper starts from nothing. With an
+    [objective](config.md#objective) of dominance, scores are its weighted sums.
     """  # noqa: E501
 
     name = "MCTS-AHD"
