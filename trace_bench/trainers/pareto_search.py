@@ -62,7 +62,7 @@ class ParetobasedPS:
             "front_selection",
             "mean",
             str,
-            "who is explored of a front larger than num_candidates: the highest mean scores, or drawn by wins",
+            "how a front larger than num_candidates is reduced: to the highest mean scores, or drawn by wins",
             choices=("mean", "wins"),
         ),
         *VALIDATE_AGAIN,

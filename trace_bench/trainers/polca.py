@@ -84,7 +84,7 @@ class POLCA:
             choices=("trigrams", "job"),
             when={"epsilon": OtherThan((0,))},
         ),
-        Param("use_summarizer", False, bool, "a model sums up what candidates did, for the prompts of proposals"),
+        Param("use_summarizer", False, bool, "a model summarizes results of candidates for the prompts of proposals"),
         Param(
             "summary_frequency",
             1,

@@ -50,7 +50,7 @@ MEMORY = (
         "short_term_memory_size",
         0,
         int,
-        "the same of the short-term memory",
+        "candidates that the short-term memory keeps at the end of a step, those of highest priority; 0: all",
         minimum=0,
         when={"memory_update_frequency": OtherThan((0, 1))},
     ),
@@ -62,7 +62,7 @@ RANKING = (
         "use_best_candidate_to_explore",
         True,
         bool,
-        "the candidate of highest mean score is always among those explored, whatever its priority",
+        "always explore the candidate of highest mean score, with any priority",
         when={"score_function": OtherThan(("mean",))},
     ),
 )
@@ -71,7 +71,7 @@ VALIDATE_AGAIN = (
         "validate_exploration_candidates",
         False,
         bool,
-        "score explored candidates on the validation set again; without one, nothing is",
+        "score explored candidates on the validation set again; no effect for a task without one",
     ),
     Param(
         "validation_batch",

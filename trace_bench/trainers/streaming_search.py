@@ -92,7 +92,7 @@ class StreamingPrioritySearch:
             "exploration_temperature",
             1.0,
             float,
-            "T of exp(priority / T), by which it is drawn who gets children; 0: the highest priorities",
+            "T of exp(priority / T), the weight of drawing a candidate that gets children; 0: the highest priorities",
             minimum=0.0,
         ),
         *RUNNING,

@@ -1,4 +1,4 @@
-"""A model that sums up what candidates did so far, for the prompts of the next proposals."""
+"""A model that summarizes results of candidates for the prompts of the next proposals."""
 
 from __future__ import annotations
 

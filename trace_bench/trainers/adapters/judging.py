@@ -1,4 +1,4 @@
-"""Steps for a framework that scores one example at a time: what belongs together is put together."""
+"""Steps for a framework that scores one example at a time: scores of one state on one split are one step."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MOST = 100.0
 
 
 class Judging:
-    """Scores states example by example, and tells of a step whenever another state, split or call comes.
+    """Scores states example by example. Records a step when another state, another split or a model call follows.
 
     Attributes:
-        step: the number of the step that is next to be told of.
+        step: the number of the next step.
     """
 
     def __init__(self, foreign: Foreign) -> None:
         self._foreign = foreign
         self._scored: dict[tuple[Any, str], dict[int, Rollout]] = {}
-        """What a step over a whole split is made of, where its examples were scored at different times."""
+        """Rollouts by state and split, for a step over a whole split whose examples were scored at different times."""
         self._rejected: set[str] = set()
         self._group: tuple[State, str] | None = None
         self._rollouts: dict[int, Rollout] = {}
@@ -35,7 +35,7 @@ class Judging:
         self._middle = foreign.mean(start.rollouts)
 
     def read(self, texts: Mapping[str, str]) -> State | None:
-        """The state that `texts` says; None, and an event the first time, if a value is none of its parameter's."""
+        """The state of `texts`. None, with an event the first time, if a text is no value of its parameter."""
         try:
             return self._foreign.read(texts)
         except Unusable as why:
@@ -45,7 +45,7 @@ class Judging:
             return None
 
     def one(self, texts: Mapping[str, str], split: str, index: int) -> Rollout:
-        """`texts` on one example."""
+        """The rollout of `texts` on one example."""
         state = self.read(texts)
         example = getattr(self._foreign.search.problem, split)[index]
         if state is None:
@@ -64,7 +64,7 @@ class Judging:
         return rollout
 
     def whole(self, state: State | None, split: str) -> None:
-        """Judge `state` on what is left of `split`, unless it was already."""
+        """Score `state` on the examples of `split` on which it was not scored yet."""
         if state is None:
             return
         texts = self._foreign.texts(state)
@@ -75,7 +75,7 @@ class Judging:
         self.flush()
 
     def flush(self) -> None:
-        """Tell of what was scored since the last step. Where the whole split is known by now, the step has it."""
+        """Record the scores since the last step as a step. It has the whole split if that is known by now."""
         if self._group is None:
             return
         state, split = self._group
@@ -88,7 +88,7 @@ class Judging:
         self._foreign.tell(step, f"s{step}", (), state, rollouts, split)
 
     def scaled(self, rollout: Rollout) -> float:
-        """The score of `rollout` for frameworks that count from 0 (worst) to 1 (best)."""
+        """The score of `rollout` for frameworks that expect 0 (worst) to 1 (best)."""
         score, bounds = self._foreign.score(rollout), self._foreign.bounds
         if bounds is not None:
             share = (score - bounds[0]) / ((bounds[1] - bounds[0]) or 1.0)
