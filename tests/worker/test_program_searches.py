@@ -1,4 +1,4 @@
-"""Searches over one program go on from a checkpoint where they were, in real processes, behind the real gateway."""
+"""Searches over one program in real processes: they go on from a checkpoint, and refuse what is no program."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ def test_a_search_that_lost_its_sandbox_goes_on_where_it_was(tmp_path: Path, nam
     assert histories[0] == histories[1] and len(histories[0]) > 6
     assert len(again.checkpoint) == len(whole.checkpoint) - 4, "what was known is not evaluated again"
     assert whole.log.count("evaluated") - again.log.count("evaluated") == 4 * 2
+
+
+@pytest.mark.parametrize("name", PARAMS)
+def test_a_problem_without_one_program_fails_the_job_with_one_sentence(tmp_path: Path, name: str) -> None:
+    params = resolve_params(load_trainer(name), PARAMS[name], str)
+    outcome = run(tmp_path, trainer={"id": name, "entry": entry_of(name), "params": params})
+    assert outcome.result is not None and outcome.result["status"] != "ok"
+    failure = outcome.result["failure"]
+    assert failure["boundary"] == "trainer" and "trainable parameters of this problem are x (float)" in str(failure)
+    assert "Traceback" not in str(failure)
