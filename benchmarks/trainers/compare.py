@@ -1,12 +1,12 @@
 """Every search against no search, at equal budget: does it find more than its model finds without it?
 
-    python -m benchmarks.trainers.compare [--seeds 20] [--budgets 100,300,1000] [--trainers A,B] [--json FILE] [--write]
+    python -m benchmarks.trainers.compare [--seeds 20] [--budgets 100,300,1000] [--trainers A,B] [--write]
 
 For each trainer, model and problem: ``(score of the best state - that of the start) / (best known - that of the
 start)``; 0 is the start, 1 the best known. Each search runs once, with the largest budget; what it had found at a
 smaller one is read from its curve, as no trainer plans with its budget. Intervals are of 95 % (Student's t over seeds,
 of the mean over problems and models); differences to the baselines are paired by seed. Everything here is a function of
-the seeds.
+the seeds. A trainer that takes programs alone is in the last table only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from scipy import stats
 from benchmarks.trainers.arena import Arena, build
 from benchmarks.trainers.models import MODELS
 from benchmarks.trainers.problems import PROBLEMS
+from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Budget
 from trace_bench.trainers.registry import load_trainers
 
@@ -49,13 +50,17 @@ def searches() -> dict[str, Any]:
     return {n: ours[n] for n in (*BASELINES, *sorted(set(ours) - {*BASELINES}))}
 
 
-def run_cell(cell: Cell, budgets: Sequence[int]) -> list[float]:
-    """One search: the part of the way from the start to the best known that it came with each of `budgets`."""
+def run_cell(cell: Cell, budgets: Sequence[int]) -> list[float] | None:
+    """One search: the part of the way from the start to the best known that it came with each of `budgets`. None for a
+    problem that the trainer does not take."""
     name, model, task, seed = cell
     trainer = load_trainers()[name]
     problem = build(task, seed)
     arena = Arena(problem, MODELS[model], seed, Budget(evaluations=max(budgets), calls=max(budgets)))
-    arena.run(trainer, **{p.name: 10**6 for p in trainer.params if p.name in ENDLESS})
+    try:
+        arena.run(trainer, **{p.name: 10**6 for p in trainer.params if p.name in ENDLESS})
+    except TrainerError:
+        return None
     start = arena.truth(problem.initial_state())
     return [(arena.best_at(budget) - start) / (0.0 - start) for budget in budgets]
 
@@ -68,6 +73,7 @@ def main() -> None:
     parser.add_argument("--trainers", default="", help="names with commas; all without")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write all scores to this file")
+    parser.add_argument("--add", type=Path, help="put the scores of this file, of --json, into the tables too")
     parser.add_argument("--write", action="store_true", help=f"put the tables into {README.name}")
     given = parser.parse_args()
     budgets = sorted(int(budget) for budget in given.budgets.split(","))
@@ -76,7 +82,8 @@ def main() -> None:
     cells: list[Cell] = list(itertools.product(names, MODELS, TASKS, range(1, given.seeds + 1)))
     with ProcessPoolExecutor(given.processes) as pool:
         values = list(pool.map(run_cell, cells, itertools.repeat(budgets), chunksize=16))
-    scores = dict(zip(cells, values, strict=True))
+    found = {cell: row for cell, row in zip(cells, values, strict=True) if row is not None}
+    scores = {**(_read(given.add, budgets) if given.add else {}), **found}
     text = tables(scores, budgets)
     print(text)
     if given.json:
@@ -91,9 +98,18 @@ def main() -> None:
         README.write_text(head + mark + text + "\n")
 
 
+def _read(path: Path, budgets: Sequence[int]) -> Scores:
+    found: dict[Cell, list[float]] = {}
+    for row in json.loads(path.read_text()):
+        if row["budget"] in budgets:
+            found.setdefault((row["trainer"], row["model"], row["task"], row["seed"]), []).append(row["score"])
+    return found
+
+
 def tables(scores: Scores, budgets: Sequence[int]) -> str:
     """What the README shows: means with intervals, differences, and means by model and by problem."""
-    names = list(dict.fromkeys(cell[0] for cell in scores))
+    everyone = sorted({cell[0] for cell in scores}, key=lambda n: (n not in BASELINES, n))
+    names = [n for n in everyone if {cell[2] for cell in scores if cell[0] == n} == set(TASKS)]
     seeds = sorted({cell[3] for cell in scores})
     last = len(budgets) - 1
     by_seed = {
@@ -126,11 +142,12 @@ def tables(scores: Scores, budgets: Sequence[int]) -> str:
             _row("trainer", *(value.partition(":")[2] or value for value in axis)),
             "|---|" + "---|" * len(axis),
         ]
-        for name in names:
+        for name in names if title == "model" else everyone:
             cells = []
             for value in axis:
                 of = (name, value, None, None) if title == "model" else (name, None, value, None)
-                cells.append(" / ".join(f"{_mean(scores, budget, of):.2f}" for budget in range(len(budgets))))
+                means = [_mean(scores, budget, of) for budget in range(len(budgets))]
+                cells.append("" if math.isnan(means[0]) else " / ".join(f"{mean:.2f}" for mean in means))
             text.append(_row(name, *cells))
     return "\n".join(text)
 
@@ -140,10 +157,11 @@ def _row(*cells: str) -> str:
 
 
 def _mean(scores: Scores, budget: int, of: tuple[str, str | None, str | None, int | None]) -> float:
-    """Mean of the cells that agree with `of` wherever it is not None."""
-    return statistics.fmean(
+    """Mean of the cells that agree with `of` wherever it is not None; NaN if there are none."""
+    values = [
         row[budget] for cell, row in scores.items() if all(w is None or c == w for c, w in zip(cell, of, strict=True))
-    )
+    ]
+    return statistics.fmean(values) if values else math.nan
 
 
 def _half(values: list[float]) -> float:

@@ -25,23 +25,23 @@ def of_quality(quality: float) -> Any:
         drawn = [{v["name"]: _step(chance, v) for v in variables} for _ in range(2)]
         scores = [arena.truth(_state(values, variables, arena)) for values in drawn]
         better = 1 if arena.problem.better(scores[1], scores[0]) else 0
-        return _told(drawn[better if chance.random() < quality else 1 - better])
+        return _answer(drawn[better if chance.random() < quality else 1 - better])
 
     return answer
 
 
 def lazy(chance: random.Random, variables: Sequence[Mapping[str, Any]], arena: Arena) -> str:
-    """Says in six of ten answers nothing that can be used, or changes nothing; else it walks at random."""
+    """Restates the values in three of ten answers, gives nothing usable in three, and walks at random in four."""
     match chance.randrange(10):
-        case 0 | 1:
-            return _told({v["name"]: v["value"] for v in variables})
-        case 2 | 3:
+        case 0 | 1 | 2:
+            return _answer({v["name"]: _restated(chance, v) for v in variables})
+        case 3:
             return "I have thought about it for a while, and it looks fine to me."
         case 4:
             return '{"reasoning": "cut off", "suggestion": {"'
         case 5:
-            return _told({"somebody_else": 1})
-    return _told({v["name"]: _step(chance, v) for v in variables})
+            return _answer({"somebody_else": 1})
+    return _answer({v["name"]: _step(chance, v) for v in variables})
 
 
 MODELS: Mapping[str, Any] = {
@@ -60,6 +60,17 @@ def _step(chance: random.Random, variable: Mapping[str, Any]) -> Any:
     value, others = variable["value"], variable["alternatives"]
     drawn = [other for other in chance.sample(others, min(len(others), 8)) if other != value]
     return max(drawn, key=lambda other: sum(map(operator.eq, value, other)))
+
+
+def _restated(chance: random.Random, variable: Mapping[str, Any]) -> Any:
+    """Another value that does the same: source with another comment, or a number moved by a millionth of its range."""
+    value = variable["value"]
+    if variable["kind"] == "float":
+        low, high = variable["bounds"]
+        return min(max(value + (high - low) * chance.uniform(-1e-6, 1e-6), low), high)
+    if variable["kind"] == "code":
+        return f"{value.partition('  # ')[0].rstrip()}  # version {chance.randrange(10**6)}\n"
+    return value
 
 
 def _state(values: Mapping[str, Any], variables: Sequence[Mapping[str, Any]], arena: Arena) -> dict[str, Any]:
@@ -83,5 +94,5 @@ def parameter_of(shown: str, names: Iterable[str]) -> str:
     raise KeyError(f"a prompt shows the variable {shown!r}, which is no parameter of the problem")
 
 
-def _told(suggestion: Mapping[str, Any]) -> str:
+def _answer(suggestion: Mapping[str, Any]) -> str:
     return json.dumps({"reasoning": "", "answer": "", "suggestion": suggestion})

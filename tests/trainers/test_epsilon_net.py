@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_bench.trainers.epsilon_net import farthest_first, nearest, text_of, trigrams
+from trace_bench.trainers.epsilon_net import farthest_first, nearest, text_of
 
 POINTS = st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), max_size=8)
 
@@ -58,15 +58,6 @@ def test_what_joins_is_apart_and_what_does_not_is_near(
         else:
             assert min(math.dist(points[i], other) for other in after) <= epsilon
     assert list(joined.values()) == sorted(joined.values(), reverse=True), "each joins nearer than the one before"
-
-
-def test_trigrams_are_unit_vectors_that_are_nearer_for_texts_that_share_more() -> None:
-    text = "Answer the question in one word. Think about the passage first. " * 8
-    a, b, c = (trigrams(t) for t in (text, text.replace("one word", "two words", 1), "def f(x):\n    return x + 1"))
-    assert math.hypot(*a) == pytest.approx(1.0)
-    assert math.dist(a, trigrams(text)) == 0.0
-    assert 0.0 < math.dist(a, b) < 0.1 < 0.9 < math.dist(a, c)
-    assert math.hypot(*trigrams("")) == pytest.approx(1.0) and math.hypot(*trigrams("\ud800")) == pytest.approx(1.0)
 
 
 def test_the_text_of_a_candidate_is_its_parameters_in_the_order_of_their_names() -> None:

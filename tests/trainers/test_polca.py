@@ -103,7 +103,7 @@ def test_without_filter_and_summarizer_it_is_priority_search(context: Any) -> No
 
 def test_embeddings_that_do_not_compare_end_the_search_with_a_sentence(context: Any) -> None:
     memory = context(numeric(), answers(1.0, 2.25), vectors=lambda text: [1.0] * len(text))
-    with pytest.raises(TrainerError, match=r"different lengths; set embedding_model to trigrams\.$"):
+    with pytest.raises(TrainerError, match=r"different lengths; set embedding_model to none\.$"):
         memory.search(POLCA, num_steps=2, embedding_model="job")
 
 
@@ -115,9 +115,7 @@ def test_a_model_without_embeddings_fails_with_the_remedy_and_a_stop_passes(cont
         raise StopTraining("budget")
 
     memory = context(numeric(), answers(1.0, 2.0), vectors=refused)
-    with pytest.raises(
-        PhaseFailure, match=r"^HTTP 400: no such thing \(POLCA .* embedding_model trigrams .*\)$"
-    ) as raised:
+    with pytest.raises(PhaseFailure, match=r"^HTTP 400: no such thing \(POLCA .* embedding_model none .*\)$") as raised:
         memory.search(POLCA, embedding_model="job")
     assert (raised.value.boundary, raised.value.kind) == ("provider", "provider_error")
     memory = context(numeric(), answers(1.0, 2.0), vectors=spent)

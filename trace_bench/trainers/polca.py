@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING,
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
+    from trace_bench.trainers.epsilon_net import Distance
 
 SUMMARY_TOKENS = 4096
 """Limit on the tokens of one summary."""
@@ -23,18 +26,20 @@ class POLCA:
     `use_summarizer` it is PrioritySearch.
 
     ### The epsilon-net
-    Each candidate has a vector, the embedding of the text of its parameters: `name: value` for each, in the order of
-    names. When all children of a step have been proposed, the net consists of the candidates in the memories and the
-    explored ones. Then children join the net one after the other. The next is the child whose L2 distance to the
-    nearest member of the net is largest, of equal ones the earlier. It joins if that distance is more than `epsilon`.
-    Otherwise this child and all remaining ones are dropped (event `proposal.dropped` with the reason `near`, the
-    nearest candidate and the distance). Children that joined are evaluated in slot order. `distance` in their `extra`
-    is their distance when they joined, and `accepted` is true.
+    When all children of a step have been proposed, the net consists of the candidates in the memories and the explored
+    ones. Then children join the net one after the other. The next is the child whose distance to the nearest member of
+    the net is largest, of equal ones the earlier. It joins if that distance is more than `epsilon`. Otherwise this
+    child and all remaining ones are dropped (event `proposal.dropped` with the reason `near`, the nearest candidate and
+    the distance). Children that joined are evaluated in slot order. `distance` in their `extra` is their distance when
+    they joined, and `accepted` is true.
 
-    | `embedding_model` | a vector is |
+    | `embedding_model` | the distance of two candidates |
     |---|---|
-    | `trigrams` | built in: counts of each three characters in a row, hashed into 256 numbers and scaled to length 1. It makes no call and costs nothing. It compares letters and not meanings |
-    | `job` | the answer of the job's model to `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A model without embeddings fails the job with an error |
+    | `none` | from 0 (equal) to 1, the largest of all trainable parameters. Each has the form `x / (x + s)`. A number: x is the difference, s 1 % of the width of its bounds, or without bounds of the larger magnitude. Code: x is the number of changed tokens, s is 4; comments and layout do not count, and where only numbers changed, the largest of their distances counts. Text: x is the number of changed words, s 10 % of the words |
+    | `job` | the L2 distance of embeddings of `name: value`, one parameter after the other. The job's model answers on `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A model that answers chats alone fails the job with a sentence |
+
+    So with the default `epsilon` of 0.1 a number must move by 0.11 % of its range, a program must change by a token or
+    by 0.11 % in a number, and a text by more than 1 % of its words.
 
     ### The summarizer
     With `use_summarizer`, one model call is made before a step if the last summary is at least `summary_frequency`
@@ -53,7 +58,7 @@ class POLCA:
     ### Where it differs from the paper and from OpenTrace
     | paper, OpenTrace (experimental) | here | why |
     |---|---|---|
-    | embeddings of a Gemini model | `trigrams`, or the job's own model | one job has one model, as the model is part of the job's identity |
+    | embeddings of a Gemini model | the distance of values, or embeddings of the job's own model | one job has one model, as the model is part of the job's identity |
     | the summarizer may be another model than the optimizer's | the job's | the same |
     | summaries are about rollouts on validation data, too | training data alone | examples that select candidates must not teach them |
     | one rollout with a score above 0 and one below or at it, drawn | the best and the worst | scores have no common zero |
@@ -73,15 +78,15 @@ class POLCA:
             "epsilon",
             0.1,
             float,
-            "L2 distance of embeddings that a child must have from every candidate there; 0: no filter, no embedding",
+            "distance that a child must have from every candidate there; 0: no filter, no embedding",
             minimum=0.0,
         ),
         Param(
             "embedding_model",
-            "trigrams",
+            "none",
             str,
-            "what turns a candidate into a vector: trigrams of its letters, or the job's model",
-            choices=("trigrams", "job"),
+            "what turns a candidate into a vector: none, which compares values, or the job's model",
+            choices=("none", "job"),
             when={"epsilon": OtherThan((0,))},
         ),
         Param("use_summarizer", False, bool, "a model summarizes results of candidates for the prompts of proposals"),
@@ -143,25 +148,31 @@ class PolcaEngine(PriorityEngine):
 
     def _apart(self, step: int, explored: Sequence[Candidate], children: Sequence[Candidate]) -> list[Candidate]:
         """Those of `children` that join the net; the others are dropped."""
+        from trace_bench.trainers.distances import state_distance
         from trace_bench.trainers.epsilon_net import farthest_first, nearest
 
         there = {c.created: c for c in (*self.long_term, *self.short_term, *explored)}
         members = [there[created] for created in sorted(there)]
-        vectors = self._embed(step, [*members, *children])
-        net, new = vectors[: len(members)], vectors[len(members) :]
+        apart: Distance = math.dist
+        if self.params["embedding_model"] == "none":
+            apart = functools.partial(state_distance, self.search.problem.trainable)
+            points: list[Any] = [c.state for c in (*members, *children)]
+        else:
+            points = self._embed(step, [*members, *children])
+        net, new = points[: len(members)], points[len(members) :]
         try:
-            joined = farthest_first(new, net, self.params["epsilon"])
+            joined = farthest_first(new, net, self.params["epsilon"], apart)
         except ValueError as error:
             raise TrainerError(
-                "the embeddings of two candidates have different lengths; set embedding_model to trigrams."
+                "the embeddings of two candidates have different lengths; set embedding_model to none."
             ) from error
         admitted = [children[i] for i in sorted(joined)]
-        after, vectors = [*members, *admitted], [*net, *(new[i] for i in sorted(joined))]
+        after, points = [*members, *admitted], [*net, *(new[i] for i in sorted(joined))]
         for i, child in enumerate(children):
             if i in joined:
                 self._distance[child.created] = joined[i]
             else:
-                distance, index = nearest(new[i], vectors)
+                distance, index = nearest(new[i], points, apart)
                 self.search.log.event(
                     "proposal.dropped", candidate=child.id, reason="near", same_as=after[index].id, distance=distance
                 )
@@ -169,15 +180,12 @@ class PolcaEngine(PriorityEngine):
 
     def _embed(self, step: int, candidates: Sequence[Candidate]) -> list[Sequence[float]]:
         """A vector for each of `candidates`; one call for those of which none is known."""
-        from trace_bench.trainers.epsilon_net import text_of, trigrams
+        from trace_bench.trainers.epsilon_net import text_of
 
         known = dict(self._vectors)
         missing = [c for c in candidates if c.created not in known]
         texts = [text_of(c.state) for c in missing]
-        if self.params["embedding_model"] == "trigrams":
-            vectors: Sequence[Sequence[float]] = [trigrams(text) for text in texts]
-        else:
-            vectors = self._ask(texts, Slot(step, "embedding")) if texts else []
+        vectors = self._ask(texts, Slot(step, "embedding")) if texts else []
         known.update({c.created: vector for c, vector in zip(missing, vectors, strict=True)})
         self._vectors = {c.created: known[c.created] for c in candidates}
         return [known[c.created] for c in candidates]
@@ -188,7 +196,7 @@ class PolcaEngine(PriorityEngine):
         try:
             return self.search.embed(texts, slot=slot)
         except PhaseFailure as failure:
-            remedy = "POLCA asked the job's model for embeddings; with embedding_model trigrams it needs none"
+            remedy = "POLCA asked the job's model for embeddings; with embedding_model none it needs no model"
             raise PhaseFailure(failure.boundary, failure.kind, f"{failure.message} ({remedy})") from failure
 
     def extra(self, step: int, candidate: Candidate) -> Mapping[str, Any]:
