@@ -34,8 +34,6 @@ from trace_bench.trainers.registry import load_trainers
 TASKS = ("internal:many_param", *PROBLEMS)
 """Their best scores are 0."""
 BASELINES = ("NoOp", "RandomProposals", "BestOfN")
-ENDLESS = ("num_steps", "num_iters", "num_search_iterations", "max_depth")
-"""Parameters that would end a search before its budget does; all others are left as they are."""
 README = Path(__file__).with_name("README.md")
 Cell = tuple[str, str, str, int]
 """Trainer, model, problem, seed."""
@@ -44,8 +42,8 @@ Scores = Mapping[Cell, Sequence[float]]
 
 
 def searches() -> dict[str, Any]:
-    """The trainers of this project that search any problem by themselves, by name, the baselines first."""
-    found = {n: t for n, t in load_trainers().items() if not hasattr(t, "layer") and not hasattr(t, "only_programs")}
+    """The trainers of this project that search by themselves, by name, the baselines first."""
+    found = {n: t for n, t in load_trainers().items() if not hasattr(t, "layer")}
     ours = {n: t for n, t in found.items() if t.__module__.startswith("trace_bench.trainers.")}
     return {n: ours[n] for n in (*BASELINES, *sorted(set(ours) - {*BASELINES}))}
 
@@ -58,7 +56,7 @@ def run_cell(cell: Cell, budgets: Sequence[int]) -> list[float] | None:
     problem = build(task, seed)
     arena = Arena(problem, MODELS[model], seed, Budget(evaluations=max(budgets), calls=max(budgets)))
     try:
-        arena.run(trainer, **{p.name: 10**6 for p in trainer.params if p.name in ENDLESS})
+        arena.run(trainer, **{p.name: p.endless for p in trainer.params if p.endless is not None})
     except TrainerError:
         return None
     start = arena.truth(problem.initial_state())

@@ -74,7 +74,7 @@ def test_trainers_are_listed_with_what_they_take() -> None:
 def test_a_trainer_is_shown_with_its_semantics_under_any_of_its_names() -> None:
     shown = cli("list-trainers", "PrioritySearch", "NoOpTrainer").stdout
     assert "PrioritySearch: Explores the best" in shown and "arXiv:2603.14769" in shown and "NoOp: Evaluates" in shown
-    assert "ucb_exploration_constant: float = 0.3" in shown and "only with score_function ucb" in shown
+    assert "ucb_exploration_constant: float = 1.0" in shown and "only with score_function ucb" in shown
     (row,) = json.loads(cli("list-trainers", "NoOpTrainer", "--json").stdout)
     assert row["id"] == "NoOp" and row["aliases"] == ["NoOpTrainer"] and "baseline" in row["semantics"]
     assert "there is no trainer 'NoOpp'; did you mean 'NoOp'?" in refused("list-trainers", "NoOpp")

@@ -19,7 +19,7 @@ from benchmarks.trainers.compare import README, TASKS, run_cell, searches, table
 from benchmarks.trainers.models import MODELS, parameter_of  # noqa: E402
 
 SEARCHES = sorted(searches())
-PROGRAMS_ONLY: set[str] = set()
+PROGRAMS_ONLY = {name for name, trainer in searches().items() if hasattr(trainer, "only_programs")}
 """Trainers that search over one program alone."""
 
 

@@ -35,7 +35,7 @@ VERBOSE = Param(
 )
 UCB_CONSTANT = Param(
     "ucb_exploration_constant",
-    0.3,
+    1.0,
     float,
     "weight of the exploration bonus, which is scaled by the spread of the means",
     minimum=0.0,

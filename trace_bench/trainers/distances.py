@@ -15,6 +15,7 @@ A token or word that moved counts where the order is all that changed, as one.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -60,21 +61,29 @@ def number_distance(a: float, b: float, scale: float) -> float:
 def text_distance(a: str, b: str) -> float:
     """Distance of two texts in words."""
     left, right = a.split(), b.split()
+    if left == right:
+        return 0.0
     return _saturated(_edits(left, right), WORDS * max(len(left), len(right)))
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def code_distance(a: str, b: str) -> float:
     """Distance of two programs in tokens, or in the numbers that they hold where nothing else differs."""
     left, right = _tokens(a), _tokens(b)
-    changed = [(x, y) for x, y in zip(left, right, strict=False) if x != y]
-    if len(left) == len(right) and all(_is_number(x) and _is_number(y) for x, y in changed):
-        pairs = [(float(x), float(y)) for x, y in changed]
-        return max((number_distance(x, y, max(abs(x), abs(y))) for x, y in pairs), default=0.0)
+    if left == right:
+        return 0.0
+    if len(left) == len(right):
+        changed = [(x, y) for x, y in zip(left, right, strict=True) if x != y]
+        if all(_is_number(x) and _is_number(y) for x, y in changed):
+            pairs = [(float(x), float(y)) for x, y in changed]
+            return max(number_distance(x, y, max(abs(x), abs(y))) for x, y in pairs)
     return _saturated(_edits(left, right), TOKENS)
 
 
-def _tokens(source: str) -> list[str]:
-    return [token for token in _TOKEN.findall(source) if not token.startswith("#")]
+@functools.lru_cache(maxsize=4096)
+def _tokens(source: str) -> tuple[str, ...]:
+    """The tokens of a program. A search compares each program with every other, so they are kept."""
+    return tuple(token for token in _TOKEN.findall(source) if not token.startswith("#"))
 
 
 def _is_number(token: str) -> bool:
@@ -84,10 +93,10 @@ def _is_number(token: str) -> bool:
 def _edits(left: Sequence[str], right: Sequence[str]) -> int:
     """How many items changed from `left` to `right`: the larger number of items that one has and the other lacks.
 
-    It takes linear time, since a proposal may be of any length. Where the items are the same in another order, 1.
+    1 where they are the same in another order. It takes linear time, since a proposal may be of any length.
     """
     gone, new = Counter(left), Counter(right)
-    return max((gone - new).total(), (new - gone).total(), int(list(left) != list(right)))
+    return max((gone - new).total(), (new - gone).total(), 1)
 
 
 def _saturated(x: float, scale: float) -> float:
