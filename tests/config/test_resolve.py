@@ -308,6 +308,6 @@ def test_a_trainer_that_cannot_be_had_is_refused_with_the_reason(tmp_path: Path)
     path = tmp_path / "c.yaml"
     path.write_text(TASKS + "trainers: [SearchTemplate]\n")
     with pytest.raises(
-        ConfigError, match=r"line \d+: trainers\[0\].*'SearchTemplate' is not available: it is the frame"
+        ConfigError, match=r"line \d+: trainers\[0\].*'SearchTemplate' is not available: it is the base class"
     ):
         resolve(load_config(path))

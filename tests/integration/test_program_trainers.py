@@ -1,4 +1,4 @@
-"""Searches over one program in sandboxes: FunSearch and MCTS-AHD on tasks of llm4ad, and their replays."""
+"""Searches over one program in sandboxes, on tasks of llm4ad, and their replays."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ SPLITS = {"train": 1, "validate": 2, "test": 1}
 TRAINERS = [
     {"id": "FunSearch", "params": {"num_steps": 3, "samples_per_prompt": 2, "num_islands": 2}},
     {"id": "MCTS-AHD", "params": {"num_steps": 2, "init_size": 2, "mutations": 1}},
+    {"id": "EoH", "params": {"num_steps": 2, "population_size": 2, "operators": ["e1", "m1"]}},
 ]
 SCRIPT = """
 rules:
@@ -81,9 +82,9 @@ def scripted(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 def test_each_searches_the_programs_that_the_stub_model_proposes(stubbed: dict[str, Any]) -> None:
     check(stubbed)
-    assert len(stubbed["jobs"]) == 6 and not any(row.get("stub_inert") for row in stubbed["jobs"])
-    for trainer in ("FunSearch", "MCTS-AHD"):
-        assert any(better(row) for row in stubbed["jobs"] if row["trainer_id"] == trainer)
+    assert len(stubbed["jobs"]) == 3 * len(TRAINERS) and not any(row.get("stub_inert") for row in stubbed["jobs"])
+    for trainer in TRAINERS:
+        assert any(better(row) for row in stubbed["jobs"] if row["trainer_id"] == trainer["id"])
 
 
 def test_each_searches_the_programs_that_a_scripted_model_writes(scripted: dict[str, Any]) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import Param, Search, Slot, Step
 from trace_bench.trainers.common_params import VERBOSE, bound
-from trace_bench.trainers.programs import ANSWER, MAX_TOKENS, TEMPERATURE, ProgramSearch, Written, failure
+from trace_bench.trainers.programs import ATTEMPTS, MAX_TOKENS, TEMPERATURE, ProgramSearch, Shown, Written, failure
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
     from trace_bench.trainers.heuristic_tree import Node
 
-ATTEMPTS = 3
-"""Programs that are asked for until one can be added to the tree."""
 TASKS = {
     "i1": "Design a program for this task.",
     "e1": "Design a program whose form differs completely from those above: another structure, another idea. It should "
@@ -29,11 +27,6 @@ TASKS = {
     "than all of them.",
 }
 """What the model is asked for in each action."""
-PROMPT = """{objective}
-
-{shown}{task}
-
-First describe the idea and the main steps of your program in one sentence. {answer}"""
 DESCRIBE = """{objective}
 
 A program for this task:
@@ -230,7 +223,8 @@ class _MCTSAHD(ProgramSearch):
             self._asked += 1
             slot = Slot(step, action.place, attempt)
             value = action.node.source or (shown[-1].source if shown else "")
-            written = self.ask(self._prompt(action.kind, shown), slot, value=value)
+            prompt = self.prompt(TASKS[action.kind], [Shown(n.source, n.description, n.score) for n in shown])
+            written = self.ask(prompt, slot, value=value)
             if written is None:
                 continue
             parents = [self._candidates[node.id] for node in shown] or [self.population.seed]
@@ -266,18 +260,3 @@ class _MCTSAHD(ProgramSearch):
             idea=written.description or "(none)",
         )
         return self.say(prompt, Slot(slot.step, slot.candidate, slot.proposal, 1)) or written.description
-
-    def _prompt(self, kind: str, shown: Sequence[Node]) -> str:
-        score = self.population.orientation.oriented
-        way = "higher" if self.search.problem.direction == "maximize" else "lower"
-        programs = [
-            f"Program {number}: {node.description or '(no description)'}\n\n```python\n{node.source.rstrip()}\n```\n\n"
-            f"Its score is {score(node.score):.10g} ({way} is better).\n\n"
-            for number, node in enumerate(shown, start=1)
-        ]
-        return PROMPT.format(
-            objective=self.statement,
-            shown="".join(programs),
-            task=TASKS[kind],
-            answer=ANSWER.format(entry=self.entry).replace("Answer with", "Then give", 1),
-        )

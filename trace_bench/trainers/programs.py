@@ -41,6 +41,14 @@ ANSWER = (
     "imports and helpers, and nothing that runs it."
 )
 """What a prompt ends with."""
+ATTEMPTS = 3
+"""Programs that are asked for until one can be used."""
+PROMPT = """{objective}
+
+{shown}{task}
+
+First describe the idea and the main steps of your program in one sentence. {answer}"""
+"""A prompt that shows programs with their descriptions, and asks for another one."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,15 @@ class Written:
 
     source: str
     description: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A program as a prompt shows it. `score` is oriented."""
+
+    source: str
+    description: str
+    score: float
 
 
 def program_of(problem: Problem) -> Parameter:
@@ -173,6 +190,18 @@ class ProgramSearch:
             kind, fields = unusable(slot, why, response)
             self.search.log.event(kind, **fields)
             return None
+
+    def prompt(self, task: str, shown: Sequence[Shown]) -> str:
+        """The prompt that shows programs, in order, and asks for what `task` says."""
+        score = self.population.orientation.oriented
+        way = "higher" if self.search.problem.direction == "maximize" else "lower"
+        programs = [
+            f"Program {number}: {one.description or '(no description)'}\n\n```python\n{one.source.rstrip()}\n```\n\n"
+            f"Its score is {score(one.score):.10g} ({way} is better).\n\n"
+            for number, one in enumerate(shown, start=1)
+        ]
+        answer = ANSWER.format(entry=self.entry).replace("Answer with", "Then give", 1)
+        return PROMPT.format(objective=self.statement, shown="".join(programs), task=task, answer=answer)
 
     def say(self, prompt: str, slot: Slot) -> str:
         """Ask the model for a text; empty where it gives none."""
