@@ -46,6 +46,13 @@ def test_an_empty_run_has_all_columns_and_their_types(recorded_result: RunResult
         assert (some.dtypes == none.dtypes).all(), kind
 
 
+def test_saved_evaluations_are_whole_numbers_beside_jobs_that_have_none(recorded_result: RunResult) -> None:
+    row = recorded_result.rows[0]
+    rows = [row.model_copy(update={"evaluations_saved": saved}) for saved in (3, None, 0)]
+    saved = frames.jobs_frame(rows)["evaluations_saved"]
+    assert str(saved.dtype) == "Int64" and saved.isna().tolist() == [False, True, False] and saved.sum() == 3
+
+
 def test_steps_and_calls_add_up_to_the_rows(recorded_result: RunResult) -> None:
     jobs, steps, calls = recorded_result.jobs(), recorded_result.steps(), recorded_result.calls()
     line_count = sum(

@@ -17,7 +17,7 @@ import pandas as pd
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import read_journal
-from trace_bench.records.metric_columns import metric_columns
+from trace_bench.records.metric_columns import LATER, metric_columns
 from trace_bench.records.rows import is_final, was_cut
 from trace_bench.records.tables import COLUMNS
 
@@ -62,6 +62,7 @@ def jobs_frame(rows: Sequence[Results]) -> pd.DataFrame:
         annotation = str(Results.model_fields[name].annotation)
         if "float" in annotation and "dict" not in annotation:
             frame[name] = pd.to_numeric(frame[name]).astype("float64")
+    frame = frame.astype(dict.fromkeys(LATER, "Int64"))
     extra: dict[str, Any] = {
         name: pd.array([value(row) for row in rows], dtype="float64") for name, value in metrics.items()
     }
