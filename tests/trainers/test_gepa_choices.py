@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from trace_bench.trainers.candidates import Candidate
 from trace_bench.trainers.gepa_merge import Member, Merges, merged, subsample
 from trace_bench.trainers.gepa_pareto import undominated, winners, wins
+from trace_bench.trainers.population import state_key
 
 ROWS = st.integers(1, 5).flatmap(
     lambda width: st.lists(st.lists(st.integers(0, 3), min_size=width, max_size=width), min_size=1, max_size=6)
@@ -94,7 +95,7 @@ class Family:
         return self.members[name]
 
     def merges(self, seed: int = 1) -> Merges:
-        return Merges(random.Random(seed), lambda state: any(m.state == state for m in self.members.values()))
+        return Merges(random.Random(seed), lambda key: any(state_key(m.state) == key for m in self.members.values()))
 
     def possible(self, merges: Merges | None = None) -> list[tuple[str, str, str, dict[str, Any]]]:
         return [

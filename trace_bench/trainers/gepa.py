@@ -15,7 +15,7 @@ from trace_bench.trainers.base import Rollout, Search, Step
 from trace_bench.trainers.candidates import Candidate, oriented_mean
 from trace_bench.trainers.gepa_merge import SUBSAMPLE, Member, Merge, Merges, subsample
 from trace_bench.trainers.gepa_params import MINIBATCH
-from trace_bench.trainers.population import Call, Population, state_key
+from trace_bench.trainers.population import Call, Population
 
 NOTHING_TO_GAIN = "the minibatch has the best score that there is"
 BETTER, NO_BETTER = "better than its parent on the minibatch", "no better than its parent on the minibatch"
@@ -70,7 +70,7 @@ class Gepa:
         self.members = [self._member(self.population.seed, [search.start.rollouts[i] for i in self.pareto_set])]
         self.pool = list(self.members)
         self._iterations, self._proposals = iterations, proposals
-        self._merges = Merges(search.random("merge"), lambda state: state_key(state) in self.population.known)
+        self._merges = Merges(search.random("merge"), self.population.known.__contains__)
         self._subsamples = search.random("merge.subsample")
 
     def _minibatch_size(self) -> int:

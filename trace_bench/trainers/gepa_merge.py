@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trace_bench.trainers.base import State
+from trace_bench.trainers.population import state_key
 from trace_bench.worker.problem import Value
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
 
+Key = Any
+"""Of a state (`state_key`)."""
 SUBSAMPLE = 5
 """Examples of the Pareto set that a merged candidate is compared with its parents on."""
 
@@ -63,6 +66,7 @@ class Merge:
     older: Member
     newer: Member
     state: State
+    key: Key
 
     @property
     def better(self) -> Member:
@@ -78,12 +82,15 @@ class Merges:
     is each of them.
 
     Args:
-        known: whether a state is that of a candidate.
+        known: whether the state with this key is that of a candidate.
     """
 
     random: random.Random
-    known: Callable[[Mapping[str, Value]], bool]
-    _tried: list[State] = field(default_factory=list)
+    known: Callable[[Key], bool]
+    _tried: set[Key] = field(default_factory=set)
+    _next: dict[tuple[int, int], tuple[Merge | None, Iterator[Merge]]] = field(default_factory=dict)
+    """Of each pair, by creation: the merge that was found last, and those over older ancestors. A search of a thousand
+    steps has many thousands of pairs, and a merge that is known or tried stays so."""
 
     def take(self, pool: Sequence[Member]) -> Merge | None:
         """One merge of two members of `pool`, never to be had again; None where there is none."""
@@ -91,32 +98,38 @@ class Merges:
         if not found:
             return None
         taken = self.random.choice(found)
-        self._tried.append(taken.state)
+        self._tried.add(taken.key)
         return taken
 
     def possible(self, pool: Sequence[Member]) -> list[Merge]:
         """At most one merge for each pair, in the order of creation: that over the newest common ancestor."""
         ordered = sorted(pool, key=lambda m: m.created)
-        ancestors = {member: member.ancestors() for member in ordered}
-        found = []
-        for n, newer in enumerate(ordered):
-            for older in ordered[:n]:
-                if older not in ancestors[newer]:  # the newer one cannot be an ancestor of the older
-                    shared = ancestors[older] & ancestors[newer]
-                    merge = self._over(sorted(shared, key=lambda m: -m.created), older, newer)
-                    if merge is not None:
-                        found.append(merge)
-        return found
+        pairs = ((older, newer) for n, newer in enumerate(ordered) for older in ordered[:n])
+        return [merge for older, newer in pairs if (merge := self._of_pair(older, newer)) is not None]
 
-    def _over(self, shared: Sequence[Member], older: Member, newer: Member) -> Merge | None:
-        for ancestor in shared:
-            if ancestor.mean <= min(older.mean, newer.mean):
-                better, other = (newer, older) if newer.mean >= older.mean else (older, newer)
-                state = merged(ancestor.state, better.state, other.state)
-                # Where neither side alone has changed a parameter, this is the better side itself, which is known.
-                if not self.known(state) and not any(_equal(state, tried) for tried in self._tried):
-                    return Merge(ancestor, older, newer, state)
-        return None
+    def _of_pair(self, older: Member, newer: Member) -> Merge | None:
+        pair = older.created, newer.created
+        if pair not in self._next:
+            left = _merges(older, newer)
+            self._next[pair] = next(left, None), left
+        merge, left = self._next[pair]
+        while merge is not None and (merge.key in self._tried or self.known(merge.key)):
+            # Where neither side alone has changed a parameter, it is the better side itself, which is known.
+            merge = next(left, None)
+            self._next[pair] = merge, left
+        return merge
+
+
+def _merges(older: Member, newer: Member) -> Iterator[Merge]:
+    """The merges of a pair over each common ancestor that is no better than either, the newest ancestor first."""
+    ancestors = newer.ancestors()
+    if older in ancestors:  # the newer one cannot be an ancestor of the older
+        return
+    better, other = (newer, older) if newer.mean >= older.mean else (older, newer)
+    for ancestor in sorted(older.ancestors() & ancestors, key=lambda m: -m.created):
+        if ancestor.mean <= other.mean:
+            state = merged(ancestor.state, better.state, other.state)
+            yield Merge(ancestor, older, newer, state, state_key(state))
 
 
 def merged(ancestor: Mapping[str, Value], better: Mapping[str, Value], other: Mapping[str, Value]) -> State:
@@ -145,7 +158,3 @@ def subsample(older: Sequence[float], newer: Sequence[float], size: int, rng: ra
 
 def _same(one: Value, two: Value) -> bool:
     return type(one) is type(two) and one == two
-
-
-def _equal(one: Mapping[str, Value], two: Mapping[str, Value]) -> bool:
-    return all(_same(value, two[name]) for name, value in one.items())
