@@ -30,10 +30,13 @@ def problem_of(name: str, problem: str) -> Problem:
 
 def inventive(messages: Any, slot: Slot, variables: list[Mapping[str, Any]]) -> str:
     """A model that has something new to say at each place of a search."""
-    number = random.Random(str(slot)).uniform(-9.0, 9.0)
+    chance = random.Random(str(slot))
+    number = chance.uniform(-9.0, 9.0)
+    # A statement, as a comment is no difference between two programs, and a long one, as little is none to a filter.
+    note = f"note_{chance.randrange(1 << 30)} = {[chance.randrange(100) for _ in range(30)]}\n"
     if [v["name"] for v in variables] == ["code"]:
         return suggest(code=program(number))
-    return suggest(**{v["name"]: number if v["kind"] == "float" else f"{v['value']}# {number}\n" for v in variables})
+    return suggest(**{v["name"]: number if v["kind"] == "float" else v["value"] + note for v in variables})
 
 
 def seen(context: MemoryContext) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,8 +182,8 @@ def test_without_a_budget_it_is_refused_with_the_line_and_what_to_do(
         ({"num_steps": 0}, {"num_steps": 0}),
         ({"num_steps": 6}, {"num_steps": 0}),  # which never was the default
         ({"num_steps": 5.0}, {"num_steps": 0}),
-        ({"ucb_exploration_constant": 1.0}, {"ucb_exploration_constant": 1.0}),
-        ({"ucb_exploration_constant": 2.0}, {"ucb_exploration_constant": 0.3}),
+        ({"num_proposals": 7}, {"num_proposals": 7}),  # which was
+        ({"num_proposals": 8}, {"num_proposals": 2}),
         ({"no_such_parameter": 1}, {}),
     ],
 )
@@ -192,8 +193,9 @@ def test_a_run_of_an_earlier_version_has_the_defaults_that_there_were(
     loaded = parse_config({
         "tasks": ["internal:numeric_param"], "trainers": ["PrioritySearch"], "budget": {"evaluations": 9},
     }).with_recorded_defaults({"PrioritySearch": recorded})  # fmt: skip
-    found = resolve(loaded)
-    (job,) = expand(loaded, found.tasks, found.trainers)
+    changed = tuple(replace(p, formerly=(7,)) if p.name == "num_proposals" else p for p in PrioritySearch.params)
+    trainers = {"PrioritySearch": type("Changed", (PrioritySearch,), {"params": changed})}
+    (job,) = expand(loaded, resolve(loaded).tasks, trainers)
     assert {name: job.params[name] for name in taken} == taken
 
 
