@@ -22,12 +22,15 @@ SPLITS = {"train": 1, "validate": 2, "test": 1}
 TRAINERS = [
     {"id": "FunSearch", "params": {"num_steps": 3, "samples_per_prompt": 2, "num_islands": 2}},
     {"id": "MCTS-AHD", "params": {"num_steps": 2, "init_size": 2, "mutations": 1}},
+    {"id": "ReEvo", "params": {"num_steps": 2, "init_size": 3, "population_size": 2}},
     {"id": "EoH", "params": {"num_steps": 2, "population_size": 2, "operators": ["e1", "m1"]}},
 ]
 SCRIPT = """
 rules:
   - match: {contains: Answer with the description alone}
     text: "It packs item by item, place ${step} ${candidate}."
+  - match: {contains: Answer with the hints alone}
+    text: "Prefer nearly full bins, place ${step} ${candidate}."
   - match: {regex: 'everything that `(?P<entry>\\w+)` needs', contains: capacit}
     text: |
       Best fit, with a bonus for bins that are nearly full.

@@ -28,6 +28,8 @@ def build(context):
 PARAMS: dict[str, dict[str, Any]] = {
     "FunSearch": {"num_steps": 6, "samples_per_prompt": 2, "num_islands": 3, "reset_period": 4},
     "MCTS-AHD": {"num_steps": 3, "init_size": 2, "mutations": 1},
+    "EoH": {"num_steps": 3, "population_size": 3},
+    "ReEvo": {"num_steps": 3, "init_size": 4, "population_size": 3},
 }
 
 
