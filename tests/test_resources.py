@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_bench.resources import plug_ins
+from trace_bench.resources import files_below, plug_ins
 
 
 def test_plug_ins_are_found_by_group_and_sorted() -> None:
@@ -72,3 +72,13 @@ def test_rendering_for_a_pipe_does_not_import_rich() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_files_below_finds_files_of_all_depths_and_no_linked_folder(tmp_path: Path) -> None:
+    for name in ("top.py", "a/b/deep.py", "a/.hidden"):
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x.py").write_text("")
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "elsewhere")
+    assert sorted(files_below(tmp_path / "root")) == ["a/.hidden", "a/b/deep.py", "top.py"]

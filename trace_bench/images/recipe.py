@@ -18,7 +18,7 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.images.archives import kept
 from trace_bench.images.hashes import digest, is_residue
 from trace_bench.images.plugins import Plugin
-from trace_bench.resources import data_dir, package_dir
+from trace_bench.resources import data_dir, files_below, package_dir
 
 PARTS = ("base", "dockerfile", "requirements", "worker", "arguments", "plugins")
 """What a key is made of, in the order in which drift is reported. ``plugins`` is there only where there are some."""
@@ -187,12 +187,12 @@ def load_families(root: Path | None = None) -> dict[str, Family]:
 def worker_sources(package: Path | None = None) -> dict[str, Path]:
     """The sources of the package that an image contains: ``{path below the package, with slashes: file}``, sorted."""
     root = package if package is not None else package_dir()
-    found: list[Path] = []
+    found: list[str] = []
     for name in WORKER_SOURCES:
         path = root / name
-        found.extend(path.rglob("*") if path.is_dir() else [path])
-    relative = {path.relative_to(root).as_posix(): path for path in found if path.is_file()}
-    return {name: relative[name] for name in sorted(relative) if not is_residue(name)}
+        found.extend([f"{name}/{file}" for file in files_below(path)] if path.is_dir() else [name])
+    kept = ((name, root / name) for name in sorted(found) if not is_residue(name))
+    return {name: path for name, path in kept if path.is_file()}
 
 
 def worker_sources_hash(package: Path | None = None) -> str:
