@@ -54,7 +54,7 @@ def files_below(folder: Path) -> Iterator[str]:
 
     Folders that are symbolic links are left out.
     """
-    # `Path.rglob` makes several objects for each entry, which takes three times as long.
+    # `Path.rglob` makes several objects for each entry, which takes twice as long.
     for place, _, names in os.walk(folder):
         below = os.path.relpath(place, folder).replace(os.sep, "/")
         yield from names if below == "." else (f"{below}/{name}" for name in names)
