@@ -68,6 +68,8 @@ class EoH:
     | the population is reduced after each strategy, in the code | after each generation, as in the paper | |
     | parents are drawn with replacement | without | a program shown twice says nothing new |
     | the thought stands in braces | before the code block | braces occur in code |
+    | prompts show no scores, in the code | show them | as those of MCTS-AHD do; the order of parents is drawn |
+    | `2·N` programs by `i1`, in the code | `N` | the size of the population |
     | scores are rounded to five digits, in the code | are compared as they are | a task's scores have any scale |
     | 20 members for online bin packing, 10 for other tasks | 10 | one default for all tasks |
 
