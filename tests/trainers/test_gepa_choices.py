@@ -95,7 +95,7 @@ class Family:
         return self.members[name]
 
     def merges(self, seed: int = 1) -> Merges:
-        return Merges(random.Random(seed), lambda key: any(state_key(m.state) == key for m in self.members.values()))
+        return Merges(random.Random(seed), {state_key(m.state): m.candidate for m in self.members.values()})
 
     def possible(self, merges: Merges | None = None) -> list[tuple[str, str, str, dict[str, Any]]]:
         return [

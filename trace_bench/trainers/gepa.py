@@ -70,7 +70,7 @@ class Gepa:
         self.members = [self._member(self.population.seed, [search.start.rollouts[i] for i in self.pareto_set])]
         self.pool = list(self.members)
         self._iterations, self._proposals = iterations, proposals
-        self._merges = Merges(search.random("merge"), self.population.known.__contains__)
+        self._merges = Merges(search.random("merge"), self.population.known)
         self._subsamples = search.random("merge.subsample")
 
     def _minibatch_size(self) -> int:

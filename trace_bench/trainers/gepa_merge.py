@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -79,18 +79,23 @@ class Merges:
     """Finds merges that were not tried yet.
 
     The scores of members are fixed, so that an ancestor and a pair have one result. Each result is tried once, and so
-    is each of them.
+    is each of them. A search of a thousand steps has many thousands of pairs: what is found of a pair is kept, and
+    looked at again only when its merge has become a candidate or was tried.
 
     Args:
-        known: whether the state with this key is that of a candidate.
+        known: the candidates of the search by the keys of their states, in the order of creation.
     """
 
     random: random.Random
-    known: Callable[[Key], bool]
+    known: dict[Key, Candidate]
+    _members: dict[int, Member] = field(default_factory=dict)
+    _open: dict[tuple[int, int], tuple[Merge, Iterator[Merge]]] = field(default_factory=dict)
+    """Of each pair, by creation: its merge, and those over older ancestors."""
+    _pairs: dict[Key, list[tuple[int, int]]] = field(default_factory=dict)
+    """By the key of their merge."""
     _tried: set[Key] = field(default_factory=set)
-    _next: dict[tuple[int, int], tuple[Merge | None, Iterator[Merge]]] = field(default_factory=dict)
-    """Of each pair, by creation: the merge that was found last, and those over older ancestors. A search of a thousand
-    steps has many thousands of pairs, and a merge that is known or tried stays so."""
+    _seen: int = -1
+    """Creation of the newest candidate that was looked at."""
 
     def take(self, pool: Sequence[Member]) -> Merge | None:
         """One merge of two members of `pool`, never to be had again; None where there is none."""
@@ -99,32 +104,53 @@ class Merges:
             return None
         taken = self.random.choice(found)
         self._tried.add(taken.key)
+        self._go_on(taken.key)
         return taken
 
     def possible(self, pool: Sequence[Member]) -> list[Merge]:
         """At most one merge for each pair, in the order of creation: that over the newest common ancestor."""
-        ordered = sorted(pool, key=lambda m: m.created)
-        pairs = ((older, newer) for n, newer in enumerate(ordered) for older in ordered[:n])
-        return [merge for older, newer in pairs if (merge := self._of_pair(older, newer)) is not None]
+        for member in sorted(pool, key=lambda m: m.created):
+            if member.created not in self._members:
+                self._add(member)
+        before = self._seen
+        for key, candidate in reversed(self.known.items()):
+            if candidate.created <= before:
+                break
+            self._seen = max(self._seen, candidate.created)
+            self._go_on(key)
+        present = {member.created for member in pool}
+        return [merge for (older, newer), (merge, _) in self._open.items() if older in present and newer in present]
 
-    def _of_pair(self, older: Member, newer: Member) -> Merge | None:
-        pair = older.created, newer.created
-        if pair not in self._next:
-            left = _merges(older, newer)
-            self._next[pair] = next(left, None), left
-        merge, left = self._next[pair]
-        while merge is not None and (merge.key in self._tried or self.known(merge.key)):
+    def _add(self, newer: Member) -> None:
+        """Find the merges of `newer` with all members before it."""
+        ancestors = newer.ancestors()
+        for older in self._members.values():
+            if older not in ancestors:  # the newer one cannot be an ancestor of the older
+                self._next((older.created, newer.created), _merges(older, newer, ancestors))
+        self._members[newer.created] = newer
+
+    def _go_on(self, key: Key) -> None:
+        """Look for another merge of the pairs whose merge has `key`."""
+        for pair in self._pairs.pop(key, ()):
+            self._next(pair, self._open[pair][1])
+
+    def _next(self, pair: tuple[int, int], left: Iterator[Merge]) -> None:
+        """Keep the next merge of `left` that is neither known nor tried as that of `pair`, or close the pair."""
+        for merge in left:
             # Where neither side alone has changed a parameter, it is the better side itself, which is known.
-            merge = next(left, None)
-            self._next[pair] = merge, left
-        return merge
+            if merge.key not in self._tried and merge.key not in self.known:
+                self._open[pair] = merge, left
+                self._pairs.setdefault(merge.key, []).append(pair)
+                return
+        self._open.pop(pair, None)
 
 
-def _merges(older: Member, newer: Member) -> Iterator[Merge]:
-    """The merges of a pair over each common ancestor that is no better than either, the newest ancestor first."""
-    ancestors = newer.ancestors()
-    if older in ancestors:  # the newer one cannot be an ancestor of the older
-        return
+def _merges(older: Member, newer: Member, ancestors: set[Member]) -> Iterator[Merge]:
+    """The merges of a pair over each common ancestor that is no better than either, the newest ancestor first.
+
+    Args:
+        ancestors: of `newer`.
+    """
     better, other = (newer, older) if newer.mean >= older.mean else (older, newer)
     for ancestor in sorted(older.ancestors() & ancestors, key=lambda m: -m.created):
         if ancestor.mean <= other.mean:
