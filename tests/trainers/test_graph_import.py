@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -103,9 +105,9 @@ def test_the_disabled_llm_client_says_so_instead_of_calling_out() -> None:
 
 @pytest.mark.parametrize(
     ("body", "said"),
-    [("__version__ = '9.9'", "trace-opt 9.9 is installed"), ("raise ImportError('broken')", "cannot be imported")],
+    [("__version__ = '9.9'", "named 'opto.optimizers'"), ("raise ImportError('broken')", "'opto.optimizers'")],
 )
-def test_a_missing_or_other_version_is_one_sentence(tmp_path: Path, body: str, said: str) -> None:
+def test_a_missing_part_is_one_sentence(tmp_path: Path, body: str, said: str) -> None:
     fake_package(tmp_path, "opto", "")
     (tmp_path / "opto" / "version.py").write_text(body)
     out = python(
@@ -115,3 +117,15 @@ def test_a_missing_or_other_version_is_one_sentence(tmp_path: Path, body: str, s
     )
     assert said in out
     assert "0.1.3.8" in out
+
+
+def test_another_version_is_used_if_it_has_what_is_needed(tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("opto")
+    assert spec is not None and spec.origin is not None
+    shutil.copytree(Path(spec.origin).parent, tmp_path / "opto", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "opto" / "version.py").write_text("__version__ = '9.9'")
+    out = python(
+        "from trace_bench.worker import graph\ngraph.load()\nimport opto.version\nprint(opto.version.__version__)",
+        PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+    )
+    assert out == "9.9\n"

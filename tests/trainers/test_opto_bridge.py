@@ -231,3 +231,11 @@ def test_a_text_with_def_in_it_is_taken_as_it_is(text: str) -> None:
                       objective="Write.", direction="maximize", failure_score=0.0)  # fmt: skip
     model: Model = lambda messages, slot, variables: suggest(**{variables[0]["name"]: text})  # noqa: E731
     assert [step.state["x"] for step in searched("Minibatch", model=model, problem=problem).steps] == ["a", text]
+
+
+def test_a_trainer_with_a_method_that_only_raises_is_abstract() -> None:
+    source = b"class Trainer: ...\nclass Base(Trainer):\n    def train(self, guide, train_dataset): ...\n"
+    source += b"    def forward(self):\n        'What.'\n        raise NotImplementedError('no')\n"
+    source += b"class Whole(Base):\n    def forward(self): ...\n"
+    found = opto_scan.trainers_of({"opto/trainer/a.py": source})
+    assert {name: one.abstract for name, one in found.items()} == {"Base": ("forward",), "Whole": ()}

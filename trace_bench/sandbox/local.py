@@ -365,6 +365,8 @@ def _spec(request: SandboxRequest, folder: Path) -> dict[str, Any]:
         "PYTHONHASHSEED": "0",
         **dict.fromkeys(_THREADS, "1"),
     }
+    if named := os.environ.get("OPENTRACE"):  # images hold the copy; here the train phase imports it where it is
+        env["OPENTRACE"] = str(Path(named).expanduser().absolute())
     return {
         "command": [*_command(request.command), "--local", "--out", str(folder / "out"), "--tmp", tmp],
         "env": env,

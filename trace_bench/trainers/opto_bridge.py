@@ -14,12 +14,14 @@ import contextlib
 import importlib
 import inspect
 import queue
+import random
+import sys
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from trace_bench.errors import TrainerError
+from trace_bench.errors import ConfigError, TrainerError
 from trace_bench.trainers import opto_scan
 from trace_bench.trainers.base import Param, Rollout, Search, Slot, State, Step
 from trace_bench.trainers.common_params import MANY
@@ -62,6 +64,8 @@ def __getattr__(name: str) -> type[OptoTrainer]:
     found = opto_scan.trainers_of(opto_scan.files_of(place)).get(name)
     if found is None:
         raise AttributeError(f"the opto at {place} has no trainer {name}")
+    if found.abstract:
+        raise ConfigError(f"it is abstract (no {', '.join(found.abstract)} of its own); name a subclass of it")
     doc = f"Trainer `{name}` of OpenTrace ({found.module})."
     space = {"__doc__": doc, "name": opto_scan.PREFIX + name, "found": found, "params": (*found.params, OPTIMIZER),
              "summary": doc, "__module__": __name__}  # fmt: skip
@@ -144,10 +148,11 @@ class _Bridge:
 
         problem, params = self.search.problem, dict(self.search.params)
         try:
-            with clients_replaced(black=_unformatted()):
+            with clients_replaced(black=_unformatted(), **_progress_bars()):
                 trace = importlib.import_module("opto.trace")
                 optimizers = importlib.import_module("opto.optimizers")
                 algorithm = getattr(importlib.import_module(self.found.module), self.found.name)
+                guide = _guide(self)
             optimizer = getattr(optimizers, wanted := params.pop("optimizer_class"), None)
         except ImportError as error:
             raise TrainerError(f"{self.found.module} of OpenTrace cannot be imported: {error}") from error
@@ -158,16 +163,23 @@ class _Bridge:
         agent = _agent(trace, self)
         model = _Model(self, agent)
         proposing = optimizer(agent.parameters(), llm=model, **_taken(optimizer, {"objective": problem.objective}))
-        trainer = algorithm(agent, **_taken(algorithm, {"optimizer": proposing, "num_threads": 1, "logger": _Quiet()}))
+        offered = {"agent": agent, "optimizer": proposing, "num_threads": 1, "logger": _Quiet()}
+        try:
+            trainer = algorithm(**_taken_along(algorithm, "__init__", offered))
+        except Exception as error:
+            raise TrainerError(f"{self.found.name} of OpenTrace raised {type(error).__name__}: {error}") from error
         if self.search.endless:
             params |= {p.name: MANY for p in self.found.params if p.endless is not None}
         given: dict[str, Any] = {name: value for name, value in params.items() if value is not None}
-        given |= _taken(trainer.train, {"num_threads": 1, "verbose": False, "validate_guide": _Guide(self)})
-        if problem.validate and "validate_dataset" in inspect.signature(trainer.train).parameters:
-            given["validate_dataset"] = _dataset("validate", len(problem.validate))
+        given |= _taken_along(algorithm, "train", {"num_threads": 1, "verbose": False, "validate_guide": guide})
+        split = "validate" if problem.validate else "train"
+        held_out = dict.fromkeys(opto_scan.HELD_OUT, _dataset(split, len(getattr(problem, split))))
+        given |= _taken_along(algorithm, "train", held_out)
+
+        _seed(self.search.seed)
 
         def train() -> State | None:
-            trainer.train(_Guide(self), _dataset("train", len(problem.train)), **given)
+            trainer.train(guide=guide, train_dataset=_dataset("train", len(problem.train)), **given)
             return self.state_of(getattr(trainer, "agent", agent))[0]
 
         return train
@@ -273,6 +285,15 @@ class _Guide:
         return self
 
 
+def _guide(bridge: _Bridge) -> _Guide:
+    """A guide that is also a `Guide` of OpenTrace where the copy has that class: some trainers check for it."""
+    try:
+        base = importlib.import_module("opto.trainer.guide").Guide
+    except (ModuleNotFoundError, AttributeError):
+        return _Guide(bridge)
+    return type("BridgeGuide", (_Guide, base), {})(bridge)  # type: ignore[no-any-return]
+
+
 class _Quiet:
     """A logger that keeps nothing: steps are the history."""
 
@@ -320,6 +341,29 @@ def _unformatted() -> ModuleType:
     return black  # type: ignore[no-any-return]
 
 
+def _progress_bars() -> dict[str, ModuleType]:
+    """In place of tqdm, which images lack: iterates and gathers as tqdm does, and draws nothing."""
+    bars: Any = ModuleType("tqdm")
+    bars.tqdm = bars.trange = lambda items=(), *args, **options: items
+    concurrent: Any = ModuleType("tqdm.asyncio")
+
+    import asyncio  # not at the top: the worker's start is to stay short
+
+    async def gather(*tasks: Any, **options: Any) -> list[Any]:
+        return list(await asyncio.gather(*tasks))
+
+    concurrent.tqdm_asyncio = SimpleNamespace(gather=gather)
+    bars.asyncio = concurrent
+    return {"tqdm": bars, "tqdm.asyncio": concurrent}
+
+
+def _seed(seed: int) -> None:
+    """Seed the generators of the process, from which trainers of OpenTrace draw."""
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed % 2**32)
+
+
 def _dataset(split: str, count: int) -> dict[str, list[str]]:
     names = [f"{split}:{index}" for index in range(count)]
     return {"inputs": names, "infos": list(names)}
@@ -329,6 +373,17 @@ def _taken(function: Any, offered: Mapping[str, Any]) -> dict[str, Any]:
     """What of `offered` the arguments of `function` have by name."""
     known = inspect.signature(function).parameters
     return {name: value for name, value in offered.items() if name in known}
+
+
+def _taken_along(algorithm: type, method: str, offered: Mapping[str, Any]) -> dict[str, Any]:
+    """What of `offered` the method of `algorithm` takes, or that of a base to which it hands on its arguments."""
+    taken: dict[str, Any] = {}
+    for function in [vars(base)[method] for base in algorithm.__mro__[:-1] if method in vars(base)]:
+        taken |= _taken(function, offered)
+        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+        if not {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds:
+            break
+    return taken
 
 
 def _attributes(value: Any) -> Any:

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +27,11 @@ PLACES = ("opto/trainer/", "opto/features/", "examples/trainers/")
 ROOTS = ("Trainer", "AbstractAlgorithm", "Algorithm", "AlgorithmBase")
 """Base classes; none of them is a trainer by itself."""
 NO_TRAINERS = ("SearchTemplate",)
+HELD_OUT = ("validate_dataset", "validation_dataset")
+"""Names that arguments of ``train`` have for the validation examples."""
+
 GIVEN = (
-    "self", "guide", "train_dataset", "validate_dataset", "validate_guide", "test_dataset", "test_guide", "logger",
+    *HELD_OUT, "self", "guide", "train_dataset", "validate_guide", "test_dataset", "test_guide", "logger",
     "num_threads", "save_path", "save_frequency", "verbose",
 )  # fmt: skip
 """Arguments of ``train`` that the bridge gives, or that have no meaning here."""
@@ -41,11 +44,16 @@ BOUNDS = frozenset({
 
 @dataclass(frozen=True)
 class Found:
-    """One trainer: its class, and the parameters of its ``train`` that have a plain default."""
+    """One trainer: its class, and the parameters of its ``train`` that have a plain default.
+
+    Attributes:
+        abstract: the methods that only raise NotImplementedError; a trainer that has any cannot run.
+    """
 
     name: str
     module: str
     params: tuple[Param, ...]
+    abstract: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,7 @@ def trainers_of(files: Mapping[str, bytes]) -> dict[str, Found]:
         lineage = list(_lineage(found, classes))
         train = next((c.methods["train"] for c in lineage if "train" in c.methods and c.name not in ROOTS), None)
         if train is not None and any(base in ROOTS for c in lineage for base in c.bases):
-            trainers[found.name] = Found(found.name, found.module, tuple(_params(train)))
+            trainers[found.name] = Found(found.name, found.module, tuple(_params(train)), _abstract(lineage))
     return dict(sorted(trainers.items()))
 
 
@@ -164,6 +172,23 @@ def _lineage(found: _Class, classes: Mapping[str, _Class]) -> Iterator[_Class]:
             seen.add(one.name)
             yield one
             waiting += [classes[base] for base in one.bases if base in classes]
+
+
+def _abstract(lineage: Iterable[_Class]) -> tuple[str, ...]:
+    """The methods, sorted, whose nearest definition below `ROOTS` does nothing but raise NotImplementedError."""
+    nearest: dict[str, ast.FunctionDef] = {}
+    for one in lineage:
+        if one.name not in ROOTS:
+            nearest = {**one.methods, **nearest}
+    return tuple(sorted(name for name, method in nearest.items() if _only_raises(method)))
+
+
+def _only_raises(method: ast.FunctionDef) -> bool:
+    body = method.body[1:] if ast.get_docstring(method) is not None else method.body
+    if len(body) != 1 or not isinstance(body[0], ast.Raise) or body[0].exc is None:
+        return False
+    raised = body[0].exc
+    return _last(raised.func if isinstance(raised, ast.Call) else raised) == "NotImplementedError"
 
 
 def _params(train: ast.FunctionDef) -> Iterator[Param]:

@@ -22,7 +22,7 @@ from typing import Any
 from trace_bench.errors import TrainerError
 
 TRACE_OPT_VERSION = "0.1.3.8"
-"""The version whose internals this package relies on."""
+"""The version that images hold. Others are used as far as they have what `Opto` names."""
 
 _REPLACED = ("litellm", "openai", "black", "graphviz")
 _HIDDEN = ("autogen",)
@@ -59,41 +59,40 @@ def load() -> Opto:
     """trace-opt, imported at the first call.
 
     Raises:
-        TrainerError: it is missing, or is not the version that this package was written for.
+        TrainerError: it is missing, or lacks something that is needed.
     """
     with _LOCK:
-        if "opto.optimizers.optoprime" not in sys.modules:
-            _import()
-        nodes = sys.modules["opto.trace.nodes"]
-        prime = sys.modules["opto.optimizers.optoprime"]
-        return Opto(
-            Node=nodes.Node,
-            ParameterNode=nodes.ParameterNode,
-            MessageNode=nodes.MessageNode,
-            ExceptionNode=nodes.ExceptionNode,
-            ExecutionError=sys.modules["opto.trace.errors"].ExecutionError,
-            OptoPrime=prime.OptoPrime,
-            OPRO=sys.modules["opto.optimizers.opro"].OPRO,
-            textgrad=sys.modules["opto.optimizers.textgrad"],
-            GraphPropagator=sys.modules["opto.trace.propagators"].GraphPropagator,
-            node_to_function_feedback=prime.node_to_function_feedback,
-            registry=nodes.GRAPH,
-            lock=_LOCK,
-        )
+        try:
+            return _loaded()
+        except (ImportError, AttributeError, KeyError) as error:
+            raise TrainerError(
+                f"the graph library cannot be used ({type(error).__name__}: {error}). Use an image or environment that "
+                f"holds trace-opt=={TRACE_OPT_VERSION}."
+            ) from error
+
+
+def _loaded() -> Opto:
+    if "opto.optimizers.optoprime" not in sys.modules:
+        _import()
+    nodes = sys.modules["opto.trace.nodes"]
+    prime = sys.modules["opto.optimizers.optoprime"]
+    return Opto(
+        Node=nodes.Node,
+        ParameterNode=nodes.ParameterNode,
+        MessageNode=nodes.MessageNode,
+        ExceptionNode=nodes.ExceptionNode,
+        ExecutionError=sys.modules["opto.trace.errors"].ExecutionError,
+        OptoPrime=prime.OptoPrime,
+        OPRO=sys.modules["opto.optimizers.opro"].OPRO,
+        textgrad=sys.modules["opto.optimizers.textgrad"],
+        GraphPropagator=sys.modules["opto.trace.propagators"].GraphPropagator,
+        node_to_function_feedback=prime.node_to_function_feedback,
+        registry=nodes.GRAPH,
+        lock=_LOCK,
+    )
 
 
 def _import() -> None:
-    try:
-        version = importlib.import_module("opto.version").__version__
-    except ImportError as error:
-        raise TrainerError(
-            f"the graph library cannot be imported ({error}). Use an image or environment that holds "
-            f"trace-opt=={TRACE_OPT_VERSION}."
-        ) from error
-    if version != TRACE_OPT_VERSION:
-        raise TrainerError(
-            f"trace-opt {version} is installed, and {TRACE_OPT_VERSION} is needed. Install that version."
-        )
     with clients_replaced():
         importlib.import_module("opto.optimizers.optoprime")
         if importlib.util.find_spec("numpy") is None:

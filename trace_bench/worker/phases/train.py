@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 import time
@@ -24,6 +25,9 @@ from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, Stop
 PLUGINS = "/opt/trace-bench/plugins"
 """Where an image has the files of trainer packages. No other phase can import them: not the one that scores."""
 
+BRIDGE = "trace_bench.trainers.opto_bridge"
+"""The module of the trainers of OpenTrace."""
+
 MAX_SIGN_EVENTS = 200
 """Events ``candidate.signs`` of one job."""
 
@@ -40,6 +44,8 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     job = start["job"]
     module, _, name = job["trainer"]["entry"].partition(":")
     add_plugins()
+    if module == BRIDGE:
+        add_checkout()
     trainer = getattr(importlib.import_module(module), name)()
     if getattr(trainer, "uses_graph", False):
         from trace_bench.worker import graph
@@ -75,6 +81,14 @@ def add_plugins() -> None:
     """Put `PLUGINS` before what the image has besides the standard library: it may hold another opto."""
     ours = [index for index, path in enumerate(sys.path) if Path(path).parent == Path(PLUGINS).parent]
     sys.path.insert(min(ours, default=len(sys.path)), PLUGINS)
+
+
+def add_checkout() -> None:
+    """Put the copy of OpenTrace that the local backend names before installed packages. Images have it in `PLUGINS`."""
+    if named := os.environ.get("OPENTRACE"):
+        names = ("site-packages", "dist-packages")
+        installed = [index for index, path in enumerate(sys.path) if Path(path).name in names]
+        sys.path.insert(min(installed, default=len(sys.path)), named)
 
 
 class _SignEvents:
