@@ -108,14 +108,17 @@ def tables(scores: Scores, budgets: Sequence[int]) -> str:
     """What the README shows: means with intervals, differences, and means by model and by problem."""
     everyone = sorted({cell[0] for cell in scores}, key=lambda n: (n not in BASELINES, n))
     names = [n for n in everyone if {cell[2] for cell in scores if cell[0] == n} == set(TASKS)]
-    seeds = sorted({cell[3] for cell in scores})
+    seeds = {n: sorted({cell[3] for cell in scores if cell[0] == n}) for n in names}
     last = len(budgets) - 1
     by_seed = {
-        n: [[_mean(scores, budget, (n, None, None, s)) for s in seeds] for budget in range(len(budgets))] for n in names
+        n: [{s: _mean(scores, budget, (n, None, None, s)) for s in seeds[n]} for budget in range(len(budgets))]
+        for n in names
     }
+    most = max(map(len, seeds.values()))
+    fewer = "".join(f", {len(seeds[n])} for {n}" for n in names if len(seeds[n]) < most)
     shown = [f"{budget:,}" for budget in budgets]
     text = [
-        f"{len(seeds)} seeds; each search has as many model calls as evaluations.",
+        f"{most} seeds{fewer}; each search has as many model calls as evaluations.",
         "",
         _row(
             "trainer",
@@ -124,14 +127,12 @@ def tables(scores: Scores, budgets: Sequence[int]) -> str:
         ),
         "|---|" + "---|" * (len(budgets) + 2),
     ]
-    for name in sorted(names, key=lambda n: -statistics.fmean(by_seed[n][last])):
-        gaps = [
-            ""
-            if base == name
-            else _verdict([a - b for a, b in zip(by_seed[name][last], by_seed[base][last], strict=True)])
-            for base in BASELINES[1:]
-        ]
-        text.append(_row(name, *(_interval(values) for values in by_seed[name]), *gaps))
+    for name in sorted(names, key=lambda n: -statistics.fmean(by_seed[n][last].values())):
+        gaps = []
+        for base in BASELINES[1:]:
+            own, others = by_seed[name][last], by_seed[base][last]
+            gaps.append("" if base == name else _verdict([own[s] - others[s] for s in own if s in others]))
+        text.append(_row(name, *(_interval(list(values.values())) for values in by_seed[name]), *gaps))
     for title, axis in (("model", list(MODELS)), ("problem", list(TASKS))):
         text += [
             "",

@@ -108,9 +108,12 @@ def page() -> str:
     head = [
         "## Optimizers",
         "The key `optimizer` of a trainer's entry in the config names one, and `optimizer_kwargs` has its arguments.",
-        f"Unknown ones are errors. The default is `{DEFAULT_OPTIMIZER}`. A proposed value is accepted only if it has",
-        "the parameter's type and is within its bounds. Nothing is rounded, clipped or reformatted. [The",
-        "graph](../design/graph.md) lists the differences from trace-opt's own handling, and their reasons.",
+        f"Unknown ones are errors. The default is `{DEFAULT_OPTIMIZER}`: the results of the Trace paper are of it, and",
+        "every trace-opt has it. `OptoPrimeV2` and `OPROv2` are re-implemented here, and need no other trace-opt. A",
+        "proposed value is accepted only if it has the parameter's type and is within its bounds. Nothing is rounded,",
+        "clipped or reformatted. [The graph](../design/graph.md) lists the differences from trace-opt's own",
+        "handling, and their reasons. Trainers of OpenTrace itself have `optimizer_class` instead, with the classes of",
+        "the copy's own `opto.optimizers`.",
     ]
     parts.append("\n".join(head))
     parts += ["\n".join([f"### {name}", *_optimizer_text(name), "", *_table(ps)]) for name, ps in OPTIMIZERS.items()]
