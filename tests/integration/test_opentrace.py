@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli import cli, run, write_config
+from tests.integration.test_replay import assert_equal, replay
 from tests.trainers.opto_checkout import write_checkout
+from tests.trainers.test_opto_real import CHECKOUT, RUNNING
 from trace_bench.images.layers import family_named
 from trace_bench.images.lock import read_lock
 from trace_bench.images.wheels import Target, gather
@@ -74,6 +76,21 @@ def test_its_trainers_run_in_containers_and_candidates_where_they_always_do(
     (code,) = [row for row in result["jobs"] if row["task_id"] == "internal:code_param"]
     report = json.loads((folder / "jobs" / code["job_id"] / "job_meta.json").read_text())["integrity_report"]
     assert report["candidates"]["train"]["opened"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CHECKOUT, reason="OPENTRACE names no checkout of OpenTrace")
+@pytest.mark.parametrize("backend", ["docker", "local"])
+def test_trainers_of_a_real_checkout_run_and_are_repeated(images: Path, tmp_path: Path, backend: str) -> None:
+    if backend == "docker":
+        assert cli("images", "build", "core", home=images).returncode == 0
+    result = run(
+        tmp_path, images, tasks=["internal:numeric_param"], trainers=[f"opto:{name}" for name in RUNNING], seeds=[1],
+        budget={"evaluations": 60, "calls": 40}, backend=backend, timeout=500,
+    )  # fmt: skip
+    assert [(row["trainer_id"], row["status"]) for row in result["jobs"]] == [(f"opto:{n}", "ok") for n in RUNNING]
+    assert all(row["score_best"] > row["score_initial"] for row in result["jobs"])
+    assert_equal(result["folder"], replay(result["folder"], tmp_path, images, "--backend", backend))
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ class Opto:
     Attributes:
         textgrad: the module, for its prompts.
         registry: the process-wide registry of nodes, ``GRAPH``.
+        has_constraints: nodes take a ``constraint``; those of OpenTrace 0.2 do not.
         lock: to be held while nodes are made or read.
     """
 
@@ -52,6 +53,7 @@ class Opto:
     GraphPropagator: Any
     node_to_function_feedback: Any
     registry: Any
+    has_constraints: bool
     lock: Any
 
 
@@ -88,6 +90,7 @@ def _loaded() -> Opto:
         GraphPropagator=sys.modules["opto.trace.propagators"].GraphPropagator,
         node_to_function_feedback=prime.node_to_function_feedback,
         registry=nodes.GRAPH,
+        has_constraints="constraint" in nodes.ParameterNode.__init__.__code__.co_varnames,
         lock=_LOCK,
     )
 

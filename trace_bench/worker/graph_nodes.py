@@ -53,13 +53,10 @@ class GraphNodes:
     def _parameter(self, parameter: Parameter) -> Any:
         kind = self.opto.ParameterNode if parameter.trainable else self.opto.Node
         value = self._state.get(parameter.name, parameter.value) if parameter.trainable else parameter.value
-        return self.add(
-            kind,
-            value,
-            name=parameter.name,
-            description=parameter.description,
-            constraint=constraint(parameter),
-        )
+        fields: dict[str, Any] = {"description": parameter.description}
+        if self.opto.has_constraints:
+            fields["constraint"] = constraint(parameter)
+        return self.add(kind, value, name=parameter.name, **fields)
 
     def add(self, kind: Any, value: object, *, name: str, **fields: Any) -> Any:
         """A new node under a name that no other node has in a prompt.
@@ -67,13 +64,18 @@ class GraphNodes:
         trace-opt numbers nodes of one name and drops the separator, so that the twelfth ``a`` and the second
         ``a1`` are both called ``a11``; a longer base name is taken where that would happen.
         """
-        while f"{name}{len(self.opto.registry._nodes.get(name, ()))}" in self._names:
+        while f"{name}{self._count(name)}" in self._names:
             name += "_"
         node = kind(value, name=name, **fields)
         self._names.add(node.py_name)
         self._order[id(node)] = len(self._order)
         self._nodes.append(node)  # keeps the id from being used again
         return node
+
+    def _count(self, name: str) -> int:
+        """How many nodes trace-opt has by that name. OpenTrace 0.2 may keep numbers in place of lists."""
+        known = self.opto.registry._nodes.get(name, ())
+        return known if isinstance(known, int) else len(known)
 
     def order(self, node: Any) -> tuple[int, str]:
         """Place of `node` in the order of creation. trace-opt breaks ties by memory address, which differs from
