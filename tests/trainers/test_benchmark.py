@@ -30,7 +30,12 @@ def part(trainer: str, model: str, task: str, seed: int, budget: int = 300) -> f
     return found[0]
 
 
-@pytest.mark.parametrize("task", [task for task in TASKS if task != "arena:one_program"])
+CLIMBED = [task for task in TASKS if task != "arena:one_program"]
+
+
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=[] if task == "internal:many_param" else pytest.mark.slow) for task in CLIMBED]
+)
 def test_a_model_that_climbs_finds_more_than_a_walk_and_a_walk_more_than_a_fall(task: str) -> None:
     """Minibatch goes on with every proposal, so that its path is the model's own."""
     reached = {
@@ -84,7 +89,7 @@ def test_no_op_finds_nothing_and_a_lazy_model_ends_no_search() -> None:
 
 def test_the_page_shows_every_search_with_intervals_at_three_budgets() -> None:
     shown = README.read_text(encoding="utf-8")
-    assert re.search(r"^20 seeds", shown, re.MULTILINE)
+    assert re.search(r"^\d+ seeds", shown, re.MULTILINE)
     assert "| trainer | 100 evaluations | 300 evaluations | 1,000 evaluations |" in shown
     for name in SEARCHES:
         assert re.search(rf"^\| {re.escape(name)} \|.* \d\.\d\d / \d\.\d\d / \d\.\d\d", shown, re.MULTILINE), name
@@ -116,6 +121,7 @@ def test_baselines_end_after_their_steps_with_the_best_that_was_scored(name: str
     assert 6 <= arena.evaluations <= 25 and arena.calls == (12 if name == "BestOfN" else 0)
 
 
+@pytest.mark.slow
 def test_polca_is_not_priority_search_where_a_model_repeats_itself() -> None:
     """What the net keeps out costs no evaluation, which helps where one is dear. Where calls are what is spent, a copy
     of the best state is one more place to search from, and the net is in the way."""
