@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,6 +82,7 @@ class Arena:
 
     Attributes:
         answer: the model.
+        events: how many of each kind there were.
         curve: (cost, best score so far) at each step; cost is the larger number of evaluations and calls.
     """
 
@@ -101,6 +103,7 @@ class Arena:
     best_state: State = field(default_factory=dict)
     best_score: float | None = None
     curve: list[tuple[int, float]] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)
     _oracle: dict[Any, float] = field(default_factory=dict)
 
     def run(self, trainer: Any, **params: Any) -> float:
@@ -166,6 +169,7 @@ class Arena:
         if self.best_score is not None:
             self.curve.append((max(self.evaluations, self.calls), self.best_score))
 
-    def event(self, kind: str, **fields: Any) -> None: ...
+    def event(self, kind: str, **fields: Any) -> None:
+        self.events[f"{kind}.{fields['reason']}" if "reason" in fields else kind] += 1
 
     def warn(self, message: str) -> None: ...

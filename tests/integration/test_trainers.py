@@ -21,6 +21,8 @@ SEARCHES: dict[str, tuple[dict[str, Any], int]] = {
     "UCBSearch": ({"num_steps": 4, "max_buffer_size": 2, "ucb_exploration_constant": 0.1}, 4),
     "SequentialSearch": ({"num_steps": 2, "num_proposals": 2}, 4),
     "SequentialUpdate": ({"num_steps": 4, "validate_proposals": False}, 4),
+    "BestOfN": ({"num_steps": 4}, 4),
+    "RandomProposals": ({"num_steps": 6}, 0),
 }
 """Parameters of each trainer, and the model calls that they come to."""
 

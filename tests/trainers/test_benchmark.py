@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Budget
 
 REPOSITORY = Path(__file__).parents[2]
@@ -41,7 +43,16 @@ def test_a_model_that_climbs_finds_more_than_a_walk_and_a_walk_more_than_a_fall(
     reached = {
         model: statistics.fmean(part("Minibatch", model, task, seed) for seed in range(1, 7)) for model in MODELS
     }
-    assert reached["hill climbing"] > reached["random walk"] + 0.02 > reached["adversarial"] + 0.04, reached
+    margin = 0.02 if task == "arena:several_programs" else 0.15
+    assert reached["hill climbing"] > reached["random walk"] + margin, reached
+    assert reached["random walk"] > reached["adversarial"] + 0.02, reached
+
+
+@pytest.mark.parametrize("task", ["internal:multi_param", "internal:numeric_param"])
+def test_a_model_that_climbs_solves_what_a_fall_does_not(task: str) -> None:
+    for seed in (1, 2, 3):
+        climbed = part("Minibatch", "hill climbing", task, seed, 100)
+        assert climbed > 0.9 and climbed > part("Minibatch", "adversarial", task, seed, 100) + 0.02
 
 
 def test_a_variable_of_a_prompt_is_the_parameter_that_it_shows() -> None:
@@ -119,6 +130,23 @@ def test_baselines_end_after_their_steps_with_the_best_that_was_scored(name: str
         > arena.truth(problem.initial_state())
     )
     assert 6 <= arena.evaluations <= 25 and arena.calls == (12 if name == "BestOfN" else 0)
+
+
+def test_polca_keeps_out_what_says_the_same() -> None:
+    kept_out = {}
+    for model in ("lazy", "hill climbing"):
+        arena = Arena(build("arena:several_programs", 1), MODELS[model], 1, Budget(evaluations=100, calls=100))
+        arena.run(searches()["POLCA"], num_steps=0)
+        kept_out[model] = arena.events["proposal.dropped.near"]
+    assert kept_out["lazy"] > 20 and kept_out["hill climbing"] == 0
+
+
+def test_random_proposals_refuses_what_it_cannot_draw() -> None:
+    problem = build("arena:one_program", 1)
+    (parameter,) = problem.parameters
+    bare = replace(problem, parameters=(replace(parameter, alternatives=()),))
+    with pytest.raises(TrainerError, match="cannot draw 'digits': it has neither bounds nor alternatives"):
+        Arena(bare, MODELS["lazy"], 1, Budget()).run(searches()["RandomProposals"])
 
 
 @pytest.mark.slow
