@@ -50,8 +50,8 @@ def test_hosts_take_what_they_can_and_say_why_they_do_not_take_the_rest() -> Non
 
 
 def test_an_engine_that_does_not_answer_is_said_and_ends_no_plan() -> None:
-    found = _estimate(SandboxError("nobody answers"), "docker", [("run", SMALL)])
-    assert (found.hosts, found.problem) == ((), "nobody answers")
+    found = _estimate(SandboxError("the engine does not answer"), "docker", [("run", SMALL)])
+    assert (found.hosts, found.problem) == ((), "the engine does not answer")
 
 
 def test_the_bound_is_how_long_the_service_lets_sandboxes_live_times_prices_times_attempts() -> None:
@@ -79,7 +79,7 @@ def test_what_the_table_lacks_is_named_and_not_reckoned_as_nothing() -> None:
     assert (small.usd, small.missing_prices, small.core_hours) == (None, ("memory_gib_hour",), 1.0)
     big = bound_of([(BIG, 3600.0)], PRICES, gpu="A100", attempts=1)
     assert big.missing_prices == ("gpu_hour.A100",)
-    assert bound_of([(SMALL, 3600.0)], PRICES, gpu="A100", attempts=1).missing_prices == (), "nobody asks for a GPU"
+    assert bound_of([(SMALL, 3600.0)], PRICES, gpu="A100", attempts=1).missing_prices == (), "no job has a GPU"
 
 
 def test_models_cost_what_budgets_say_and_else_nobody_knows() -> None:

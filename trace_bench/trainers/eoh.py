@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.base import Param, Search, Slot, Step
-from trace_bench.trainers.common_params import VERBOSE, bound
-from trace_bench.trainers.programs import ATTEMPTS, MAX_TOKENS, TEMPERATURE, ProgramSearch, Shown, failure
+from trace_bench.trainers.common_params import bound
+from trace_bench.trainers.programs import ATTEMPTS, REQUESTS, ProgramSearch, Shown, failure
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
@@ -71,9 +71,9 @@ class EoH:
     | prompts show no scores, in the code | show them | as those of MCTS-AHD do; the order of parents is drawn |
     | `2·N` programs by `i1`, in the code | `N` | the size of the population |
     | scores are rounded to five digits, in the code | are compared as they are | a task's scores have any scale |
-    | 20 members for online bin packing, 10 for other tasks | 10 | one default for all tasks |
 
-    The task's initial program is step 0, and no member: the paper starts from nothing. With an
+    Checked against a copy of the authors' code. The paper itself was not at hand: `m3`, five parents and ten members are
+    not checked. The task's initial program is step 0, and no member: the paper starts from nothing. With an
     [objective](config.md#objective) of dominance, scores are its weighted sums.
     """  # noqa: E501
 
@@ -85,9 +85,7 @@ class EoH:
         Param("population_size", 10, int, "programs in the population, and uses of each strategy", minimum=1),
         Param("parents", 5, int, "programs that e1 and e2 show", minimum=1),
         Param("operators", list(OPERATORS), list, "strategies of a generation, in order"),
-        MAX_TOKENS,
-        TEMPERATURE,
-        VERBOSE,
+        *REQUESTS,
     )
     uses_llm = True
     uses_graph = False
@@ -130,7 +128,7 @@ def survivors(members: Sequence[Member], size: int) -> list[Member]:
 
 def drawn(ranked: Sequence[Member], count: int, chance: random.Random) -> list[Member]:
     """`count` different members, or all: each with probability proportional to ``1 / (rank + len(ranked))`` among those
-    left, where the first of `ranked` has rank 1 (section 3.3 of the paper)."""
+    left, where the first of `ranked` has rank 1."""
     weights = {i: 1 / (i + 1 + len(ranked)) for i in range(len(ranked))}
     chosen: list[Member] = []
     while weights and len(chosen) < count:

@@ -6,8 +6,8 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import Param, Search, Slot, Step
-from trace_bench.trainers.common_params import VERBOSE, bound
-from trace_bench.trainers.programs import ANSWER, MAX_TOKENS, TEMPERATURE, ProgramSearch, failure, renamed
+from trace_bench.trainers.common_params import bound
+from trace_bench.trainers.programs import ANSWER, REQUESTS, ProgramSearch, failure, renamed
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
@@ -97,9 +97,7 @@ class FunSearch:
             "N: programs on an island within which the temperature falls to 0",
             minimum=1,
         ),
-        MAX_TOKENS,
-        TEMPERATURE,
-        VERBOSE,
+        *REQUESTS,
     )
     uses_llm = True
     uses_graph = False

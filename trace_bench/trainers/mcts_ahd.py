@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import Param, Search, Slot, Step
-from trace_bench.trainers.common_params import VERBOSE, bound
-from trace_bench.trainers.programs import ATTEMPTS, MAX_TOKENS, TEMPERATURE, ProgramSearch, Shown, Written, failure
+from trace_bench.trainers.common_params import bound
+from trace_bench.trainers.programs import ATTEMPTS, REQUESTS, ProgramSearch, Shown, Written, failure
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
@@ -118,9 +118,7 @@ class MCTSAHD:
             minimum=0,
         ),
         Param("widening_exponent", 0.5, float, "exponent of progressive widening", minimum=0.0, maximum=1.0),
-        MAX_TOKENS,
-        TEMPERATURE,
-        VERBOSE,
+        *REQUESTS,
     )
     uses_llm = True
     uses_graph = False

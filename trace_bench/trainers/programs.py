@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trace_bench.errors import TrainerError
 from trace_bench.trainers.answers import Unusable, Variable, cast, content, suggestion
 from trace_bench.trainers.base import Param, Rollout, Search, Slot, Step
+from trace_bench.trainers.common_params import VERBOSE
 from trace_bench.worker.problem import Parameter, Problem
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ TEMPERATURE = Param(
     minimum=0.0,
     maximum=2.0,
 )
+REQUESTS = (MAX_TOKENS, TEMPERATURE, VERBOSE)
+"""Parameters that every search over one program ends with."""
 DESCRIPTION_CHARACTERS = 2000
 """Of a description; every later prompt about its program holds it."""
 _FENCE = "```"

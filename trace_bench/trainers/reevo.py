@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from trace_bench.trainers.base import Param, Search, Slot, Step
-from trace_bench.trainers.common_params import VERBOSE, bound
-from trace_bench.trainers.programs import ANSWER, MAX_TOKENS, TEMPERATURE, ProgramSearch, failure
+from trace_bench.trainers.common_params import bound
+from trace_bench.trainers.programs import ANSWER, REQUESTS, ProgramSearch, failure
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
@@ -137,9 +137,7 @@ class ReEvo:
         Param(
             "mutation_rate", 0.5, float, "mutations of the elite in an iteration, for each pair of parents", minimum=0.0
         ),
-        MAX_TOKENS,
-        TEMPERATURE,
-        VERBOSE,
+        *REQUESTS,
     )
     uses_llm = True
     uses_graph = False

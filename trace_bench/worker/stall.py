@@ -23,7 +23,7 @@ class Stall:
     """Counts what a search does without an evaluation that is counted.
 
     A search whose proposals are all known asks a model again and again, and evaluates nothing. One whose candidates
-    have nothing to gain asks for known evaluations, and nobody else. A budget may never end either.
+    have nothing to gain requests known evaluations only. A budget ends neither of them.
 
     Args:
         endless: nothing but a budget ends the search. A search that has a number of steps is left alone.
