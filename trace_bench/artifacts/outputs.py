@@ -53,7 +53,7 @@ class ProgramReport(Model):
     """The score of a program that comes with a task on the training examples.
 
     Attributes:
-        role: ``template``, ``reference``, ``worse``, ``alternatives`` or ``broken``.
+        role: ``template``, ``level``, ``reference``, ``worse``, ``alternatives`` or ``broken``.
         score: mean over `examples`, natural units.
         failed: number of examples on which it failed.
         feedback: of the first of these, else of the first example.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps
@@ -95,8 +96,14 @@ def misfits(report: BuildReport) -> list[str]:
         elif start is not None and not start.failed:
             if program.role == "reference" and not _better(report, program.score, start.score):
                 found.append(f"{program.name} ({program.score:g}) is no better than the template ({start.score:g})")
+            if program.role == "level" and _better(report, start.score, program.score):
+                found.append(f"{program.name} ({program.score:g}) is worse than the template ({start.score:g})")
             if program.role == "worse" and not _better(report, start.score, program.score):
                 found.append(f"{program.name} ({program.score:g}) is no worse than the template ({start.score:g})")
+    climb = [program for program in report.programs if program.role in ("level", "reference") and not program.failed]
+    for below, above in pairwise(climb if any(program.role == "level" for program in climb) else ()):
+        if not _better(report, above.score, below.score):
+            found.append(f"{above.name} ({above.score:g}) is no better than {below.name} ({below.score:g})")
     return found
 
 
@@ -106,10 +113,8 @@ def _better(report: BuildReport, a: float, b: float) -> bool:
 
 def program_text(program: ProgramReport) -> str:
     """The score of a program of a task as text."""
-    share = program.metrics.get("normalised")
     parts = [f"{program.role:12s} {program.score:<12.6g}"]
-    if share is not None:
-        parts.append(f"normalised {share:.3f}")
+    parts += [f"{name} {program.metrics[name]:.3f}" for name in ("gap", "normalised") if name in program.metrics]
     parts.append(f"{program.seconds:.2f} s")
     if program.failed:
         parts.append(f"fails on {program.failed} of {program.examples}: {program.feedback[:200]}")

@@ -9,7 +9,8 @@ from trace_bench.arguments import hint
 from trace_bench.config.frozen import FrozenDict, freeze
 from trace_bench.config.models import ObjectiveConfig
 from trace_bench.config.source import Path_, Source
-from trace_bench.suites.spec import Direction, MetricSpec, Task
+from trace_bench.suites.spec import Task
+from trace_bench.suites.spec_tables import Direction, MetricSpec
 
 SCORE = "score"
 """The task's own score, which counts among its metrics where it declares any."""

@@ -94,12 +94,23 @@ def propose(variables: Sequence[Variable], draws: Draws) -> dict[str, Value]:
 
 def changed(variable: Variable, draws: Draws) -> Value | None:
     """Another admissible value of `variable`, or None if there is none."""
+    if variable.ladder:
+        return _rung(variable, draws)
     if variable.kind in ("code", "text"):
         others = [a for a in variable.alternatives or () if a != variable.value]
         return draws.pick(others) if others else None
     if variable.kind == "int":
         return _int_step(int(variable.value), variable.bounds, draws)
     return _float_step(float(variable.value), variable.bounds, draws)
+
+
+def _rung(variable: Variable, draws: Draws) -> Value | None:
+    """The value above or below on the ladder, each as likely; any of it for a value that is not on it."""
+    if variable.value not in variable.ladder:
+        return draws.pick(variable.ladder)
+    at = variable.ladder.index(variable.value)
+    beside = [variable.ladder[i] for i in (at - 1, at + 1) if 0 <= i < len(variable.ladder)]
+    return draws.pick(beside) if beside else None
 
 
 def _step_size(value: float, bounds: tuple[float, float] | None, draws: Draws) -> float:

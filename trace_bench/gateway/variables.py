@@ -28,6 +28,7 @@ class Variable:
     Attributes:
         bounds: inclusive; numbers only.
         alternatives: other admissible values; the only ones for code and text.
+        ladder: values from bad to good; a change is to the next or the one before.
         format: how an answer gives new values: ``json`` in the ``suggestion`` of a JSON object, ``tags`` each with its
             name, ``improved`` one value alone. That of a request's first variable counts.
     """
@@ -37,13 +38,15 @@ class Variable:
     value: StrictStr | Number
     bounds: tuple[Number, Number] | None = None
     alternatives: tuple[StrictStr | Number, ...] | None = ()
+    ladder: tuple[StrictStr | Number, ...] = ()
     format: Literal["json", "tags", "improved"] = "json"
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:
         kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float)}
         if not all(
-            isinstance(value, kinds.get(self.kind, (str,))) for value in (self.value, *(self.alternatives or ()))
+            isinstance(value, kinds.get(self.kind, (str,)))
+            for value in (self.value, *(self.alternatives or ()), *self.ladder)
         ):
             raise ValueError(f"a value or alternative of {self.name!r} is not of kind {self.kind}")
         if self.bounds is not None and self.bounds[0] > self.bounds[1]:

@@ -25,10 +25,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from trace_bench.suites.best_known import BestKnown
 from trace_bench.suites.data_files import Files
 from trace_bench.suites.judge import Judge, is_judged
-from trace_bench.suites.splits import COMMON_EVAL_KWARGS, SPLITS, Split, split_seed, split_sizes
+from trace_bench.suites.splits import SPLITS, Split, settings_of, size_of, split_seed, split_sizes
 from trace_bench.suites.task_folder import Scoring, load_module, number, oriented, place, scoring, task_fault
+from trace_bench.worker.levels import at_level
 from trace_bench.worker.problem import (
     BuildContext,
     CandidateError,
@@ -59,7 +61,7 @@ def build(context: BuildContext) -> Problem:
     """
     evaluator = _Evaluator.load(context)
     score = evaluator.scoring(scoring(context))
-    template, alternatives = _candidates(context)
+    template, alternatives, ladder = _candidates(context)
     entry = _required(context.spec, "entry")
     signature = _required(context.spec, "signature").strip()
     parameter = Parameter(
@@ -68,6 +70,7 @@ def build(context: BuildContext) -> Problem:
         kind="code",
         description=f"Python source that defines {entry}",
         alternatives=alternatives,
+        ladder=ladder,
         entry=entry,
         signature=signature,
     )
@@ -154,6 +157,8 @@ class CodeGuide:
             with self.programs.open(response, self.entry, self.limits) as program:
                 value, remark, *metrics = self.evaluator.evaluate(program, reference)
         except CandidateError as error:
+            if error.metrics is None:
+                error.metrics = self.evaluator.failed_metrics(reference)
             raise _with_source_line(error, response) from error
         return value, f"{self._verdict(value)} {remark}".rstrip(), *metrics
 
@@ -176,6 +181,7 @@ class _Evaluator:
     path: Path
     module: ModuleType
     kwargs: Mapping[str, Any]
+    held_out: Mapping[str, Any]
     judge: Judge | None = None
 
     @property
@@ -187,23 +193,26 @@ class _Evaluator:
     def load(cls, context: BuildContext) -> _Evaluator:
         path = context.task_dir / "evaluator.py"
         module = load_module(path)
-        kwargs = {k: v for k, v in context.eval_kwargs.items() if k not in COMMON_EVAL_KWARGS}
-        files = Files.of(context.task_dir)
+        kwargs, held_out = settings_of(context, "train"), settings_of(context, "test")
         if is_judged(module):
-            return cls(path, module, kwargs, Judge(module, context.spec, files))
+            known = BestKnown.of(context.task_dir)
+            return cls(path, module, kwargs, held_out, Judge(module, context.spec, Files.of(context.task_dir), known))
         for name in ("instances", "evaluate"):
             if not callable(getattr(module, name, None)):
                 raise ProblemError(f"{place(path)} defines no {name}(); see docs/design/job-contract.md")
-        return cls(path, module, kwargs)
+        return cls(path, module, kwargs, held_out)
 
     def examples(self, context: BuildContext, split: Split, count: int) -> tuple[Example, ...]:
         seed = split_seed(context, split)
         if count == 0 or seed is None:
             return ()
-        made = self._run(self.functions.instances, split, seed, count)
+        settings = self.held_out if split == "test" else self.kwargs
+        made = self._run(lambda **_: self.functions.instances(split, seed, count, **settings))
         if not isinstance(made, list | tuple) or len(made) != count:
             size = len(made) if isinstance(made, list | tuple) else type(made).__name__
             raise ProblemError(f"{place(self.path)}: instances() gave {size} for {split} where {count} were asked for")
+        if self.judge is not None:
+            self.judge.sized(list(made), size_of(context, split))
         return tuple(Example(id=f"{split}-{i}", reference=instance) for i, instance in enumerate(made))
 
     def evaluate(self, program: Program, instance: Any) -> Sequence[Any]:
@@ -223,6 +232,12 @@ class _Evaluator:
         if len(outcome) == 3 and not outcome[2]:
             outcome = outcome[:2]
         return checked_score(outcome[0]), *outcome[1:]
+
+    def failed_metrics(self, instance: Any) -> dict[str, float] | None:
+        """The metrics of a failure on `instance`, as far as they are not what the spec declares."""
+        if self.judge is None:
+            return None
+        return cast("dict[str, float]", self._run(lambda **_: self.judge.failed_metrics(instance)))  # type: ignore[union-attr]
 
     def scoring(self, declared: Scoring) -> Scoring:
         where = place(self.path)
@@ -306,15 +321,21 @@ def _with_source_line(error: CandidateError, source: str) -> CandidateError:
     return located
 
 
-def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...]]:
+def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The template, the programs that a stub model may propose, and the ladder that it climbs, if there are levels."""
     table: Mapping[str, Any] = context.spec["candidates"]
     template = table.get("template")
     if not isinstance(template, str):
         raise ProblemError("task.toml, [candidates] template: name the file that the search starts from")
-    reference = [table["reference"]] if "reference" in table else []
-    names = (*table.get("worse", ()), *table.get("alternatives", ()), *reference, *table.get("broken", ()))
-    alternatives = tuple(_source(context.task_dir, name) for name in names)
-    return _source(context.task_dir, template), alternatives
+    start, *rest = (_source(context.task_dir, name) for name in (template, *table.get("worse", ())))
+    others = [_source(context.task_dir, name) for name in table.get("alternatives", ())]
+    reference = [_source(context.task_dir, table["reference"])] if "reference" in table else []
+    broken = [_source(context.task_dir, name) for name in table.get("broken", ())]
+    alternatives = (*rest, *others, *reference, *broken)
+    if "levels" not in table:
+        return start, alternatives, ()
+    weaker = [at_level(reference[0], level) for level in range(1, table["levels"])]
+    return start, alternatives, (*broken[:1], *rest, start, *weaker, *reference)
 
 
 def _source(folder: Path, name: str) -> str:

@@ -26,7 +26,12 @@ each split. `answer`, `violations` and `score` are apart so that a solution can 
 
 *Normalised score.* A task that declares ``[metrics.normalised]`` has one. ``[score] normalised = "ratio"`` is target /
 score where lower is better and score / target where higher is; ``"linear"`` is (score - worst) / (target - worst). A
-failure is 0. By it, tasks can be averaged; it exceeds 1 where a solution beats a target that is no bound.
+failure is 0. It exceeds 1 where a solution beats a target that is no bound. Of an instance from a published file whose
+best known score is known it is CO-Bench's score: best known / score where lower is better, score / best known where
+higher is.
+
+*Gap.* A task with a table of best known scores (`trace_bench.suites.best_known`) has the metric ``gap``: 0 is the score
+of the template, 1 the best known one. By it, tasks are averaged.
 """
 
 from __future__ import annotations
@@ -39,14 +44,21 @@ from types import ModuleType
 from typing import Any
 
 from trace_bench.suites import checks, data_files
-from trace_bench.suites.data_files import DataError
+from trace_bench.suites.best_known import BestKnown, Points
+from trace_bench.suites.published import Published
+from trace_bench.suites.splits import STANDARD
 from trace_bench.worker.problem import CandidateError, ProblemError, Program
 
 Instance = Mapping[str, Any]
 NORMALISED = "normalised"
+GAP = "gap"
 SINGLE = "single-instance"
 """Tag of a task without random data: each split has its one instance, or none."""
+IN_FILE = "best_known"
+"""Key of an instance from a published file that says what its best known score is."""
 _NAMED = 3
+_MARGIN = 1e-9
+"""Relative; a score is better than the best known one only beyond it."""
 _COUNTED = 1000
 
 
@@ -77,18 +89,27 @@ class Judge:
     Args:
         module: the task's ``evaluator.py``.
         spec: its ``task.toml``.
+        known: its best known scores.
 
     Raises:
         ProblemError: a function is missing.
     """
 
-    def __init__(self, module: ModuleType, spec: Mapping[str, Any], files: data_files.Files | None = None) -> None:
+    def __init__(
+        self,
+        module: ModuleType,
+        spec: Mapping[str, Any],
+        files: data_files.Files | None = None,
+        known: BestKnown | None = None,
+    ) -> None:
         self._module = module
-        self._files = files
+        self._published = None if files is None else Published(files, self._hook("read"))
+        self._table = known
+        self._sizes: dict[int, str] = {}
+        self._points: dict[int, Points | None] = {}
         self._score: Mapping[str, Any] = spec.get("score", {})
         self._normalised = NORMALISED in spec.get("metrics", {})
         self._single = SINGLE in spec.get("tags", ())
-        self._from_files: dict[str, list[Instance]] = {}
         self._known: dict[tuple[str, int], tuple[Instance, float | None]] = {}
         missing = [n for n in ("instance", "answer", "score", "worst") if not callable(getattr(module, n, None))]
         if missing:
@@ -99,8 +120,8 @@ class Judge:
     def split_sizes(self, **settings: Any) -> dict[str, int]:
         """``n_instance`` for each split; no more than there are in the user's data."""
         count = settings.get("n_instance")
-        if self._files is not None:
-            there = {split: len(self._read(split)) for split in data_files.SPLITS}
+        if self._published is not None:
+            there = {split: len(self._published.instances(split)) for split in data_files.SPLITS}
             return {split: size if count is None else min(size, count) for split, size in there.items()}
         return {} if count is None else dict.fromkeys(data_files.SPLITS, count)
 
@@ -109,8 +130,8 @@ class Judge:
         import numpy as np
 
         settings.pop("n_instance", None)
-        if self._files is not None:
-            there = self._read(split)
+        if self._published is not None:
+            there = self._published.instances(split)
             if count > len(there):
                 raise ProblemError(f"num_{split} is {count}, and the data hold {len(there)} instances for {split}")
             chosen = np.random.default_rng(seed).permutation(len(there))[:count]
@@ -119,26 +140,9 @@ class Judge:
             raise ProblemError(f"this task has one instance, so num_{split} cannot be {count}; give 0 or 1")
         return [self._module.instance(np.random.default_rng([seed, i]), **settings) for i in range(count)]
 
-    def _read(self, split: str) -> list[Instance]:
-        """The instances in the files of `split`, parsed once."""
-        assert self._files is not None
-        read = getattr(self._module, "read", None)
-        if not callable(read):
-            raise ProblemError("this task reads no published data; run it without the data folder")
-        if split not in self._from_files:
-            found: list[Instance] = []
-            for name, text in self._files.texts(split):
-                try:
-                    found += read(text, name)
-                except DataError as error:
-                    raise ProblemError(f"data file {name}: {error}") from error
-                except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
-                    said = f"{type(error).__name__}: {error}"
-                    raise ProblemError(
-                        f"data file {name} is not of the format that this task reads ({said})"
-                    ) from error
-            self._from_files[split] = found
-        return self._from_files[split]
+    def sized(self, instances: list[Instance], size: str) -> None:
+        """Note that `instances` are of `size`, whose best known scores hold."""
+        self._sizes.update((id(instance), size) for instance in instances)
 
     def described(self, **settings: Any) -> str:
         """The description of the settings; empty where the statement is complete."""
@@ -158,10 +162,16 @@ class Judge:
             verdict = self.verdict(instance, self._module.answer(program, instance))
         except CandidateError as error:
             error.score = float(self._module.worst(instance))
-            if worst_metrics := self._hook("worst_metrics"):
-                error.metrics = dict(worst_metrics(instance))
+            error.metrics = self.failed_metrics(instance)
             raise
         return verdict.score, self.feedback(verdict), dict(verdict.metrics)
+
+    def failed_metrics(self, instance: Instance) -> dict[str, float]:
+        """The metrics of a failure on `instance`; those that are left out are worth what the spec declares."""
+        hook = self._hook("worst_metrics")
+        found = dict(hook(instance)) if hook else {}
+        points = self.points(instance)
+        return found | ({} if points is None else {GAP: points.gap(float(self._module.worst(instance)))})
 
     def verdict(self, instance: Instance, solution: Any) -> Verdict:
         """Check and score a solution.
@@ -179,9 +189,15 @@ class Judge:
         measured = dict(metrics(instance, solution)) if metrics else {}
         if self._normalised:
             measured[NORMALISED] = self.normalised(instance, score)
+        points = self.points(instance)
+        said = remark(instance, solution) if remark else ""
+        if points is not None:
+            measured[GAP] = points.gap(score)
+            if points.best is not None and (score - points.best) * points.span > _MARGIN * abs(points.span * score):
+                said = f"This is better than the best known score, {points.best:.10g} ({points.source}). {said}"
         return Verdict(
             score=score,
-            remark=remark(instance, solution) if remark else "",
+            remark=said.rstrip(),
             bound=self._bound(instance),
             metrics=measured,
         )
@@ -195,6 +211,36 @@ class Judge:
 
     def normalised(self, instance: Instance, score: float) -> float:
         """`score` as a number that is 0 for a failure and 1 at the target."""
+        if (published := self._best_published(instance)) is None:
+            return self._share(instance, score)
+        over, under = (score, published[0]) if self._score["direction"] == "maximize" else (published[0], score)
+        return over / under if under else float(over == under)
+
+    def points(self, instance: Instance) -> Points | None:
+        """What the gap of `instance` is measured by; None for a task without best known scores."""
+        if self._table is None or not self._normalised:
+            return None
+        key = id(instance)
+        if key not in self._points:
+            self._points[key] = self._table.points(
+                instance,
+                self._sizes.get(key, STANDARD),
+                self._best_published(instance),
+                lambda score: self._share(instance, score),
+                (float(self._module.worst(instance)), self.target(instance)),
+            )
+        return self._points[key]
+
+    def _best_published(self, instance: Instance) -> tuple[float, str] | None:
+        """The best known score of an instance from a file, as the table or the file itself says, and its source."""
+        name = self._published.name(instance) if self._published is not None else None
+        if name is None:
+            return None
+        found = self._table.published(name) if self._table is not None else None
+        in_file = instance.get(IN_FILE)
+        return found if found is not None or in_file is None else (float(in_file), "its file")
+
+    def _share(self, instance: Instance, score: float) -> float:
         if own := self._hook("normalised"):
             return float(own(instance, score))
         target = self.target(instance)

@@ -8,22 +8,41 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, Strict, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
-from trace_bench.suites import foreign
+from trace_bench.suites import best_known, foreign
 from trace_bench.suites.base import Suite
 from trace_bench.suites.kernelbench import described as kernelbench
+from trace_bench.suites.spec_tables import (
+    CandidateSpec,
+    DataSpec,
+    EvalKwargSpec,
+    ForeignSpec,
+    HarborSpec,
+    Interaction,
+    KernelSpec,
+    LeanSpec,
+    LimitSpec,
+    MetricSpec,
+    Names,
+    SandboxOfValue,
+    ScoreSpec,
+    SplitSpec,
+    Table,
+)
+from trace_bench.suites.splits import STANDARD
 from trace_bench.suites.task_files import content_hash
 from trace_bench.suites.terminal_bench import described as harbor
 from trace_bench.suites.toml_lines import at_line, find_line, syntax_error
 from trace_bench.suites.veribench import described as veribench
+from trace_bench.worker.levels import top_level
 
 SPEC_FILE = "task.toml"
 
@@ -46,185 +65,17 @@ and the time limit of a whole evaluation."""
 
 _DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described, "harbor": harbor.described}
 """What a task with such a table leaves out in its ``task.toml`` is filled in."""
+_GAP: Mapping[str, Any] = {
+    "gap": {
+        "direction": "maximize", "failure": -1.0,
+        "doc": "(score - template) / (best known - template): 0 is the template, 1 the best known score",
+    }
+}  # fmt: skip
+"""The metric of a task with best known scores. A failure is worth the gap of the worst score where that is known."""
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-LeanPart = Literal["compiles", "tests", "theorems", "imperative_equivalence"]
-Interaction = Literal["solve", "policy", "fit", "agent", "value", "kernel", "lean", "trial"]
-Direction = Literal["maximize", "minimize"]
-_Names = Annotated[tuple[str, ...], Strict(False)]
-_TYPES: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class ScoreSpec(_Table):
-    """The direction and reference values of a score. Numbers are in the task's natural units."""
-
-    direction: Direction
-    failure: float
-    """What a candidate that fails gets for an example."""
-    best_known: float | None = None
-    range: Annotated[tuple[float, float], Strict(False)] | None = None
-    normalised: Literal["ratio", "linear"] = "ratio"
-    """How the metric ``normalised`` (0 is a failure, 1 the target) comes from the score, if the spec declares it: see
-    `trace_bench.suites.judge`."""
-
-
-class MetricSpec(_Table):
-    """One thing beside the score that the guide measures of an answer. Numbers are in its natural units."""
-
-    direction: Direction
-    failure: float
-    """What a candidate that fails on an example gets."""
-    weight: Annotated[float, Field(ge=0)] = 1.0
-    """In weighted sums, unless a config says otherwise."""
-    reference: float | None = None
-    """Of the hypervolume: a value that is just too bad to count."""
-    range: Annotated[tuple[float, float], Strict(False)] | None = None
-    """Lowest and highest value, as far as known."""
-    doc: str = ""
-
-
-class SplitSpec(_Table):
-    """Number of examples of each split, unless ``eval_kwargs`` say otherwise."""
-
-    train: Annotated[int, Field(ge=1)] = 1
-    validate_: Annotated[int, Field(ge=0, alias="validate")] = 0
-    test: Annotated[int, Field(ge=0)] = 0
-
-
-class LimitSpec(_Table):
-    """Limits of one candidate process."""
-
-    wall_seconds: Annotated[float, Field(gt=0)] = 30.0
-    cpu_seconds: Annotated[float, Field(gt=0)] = 30.0
-    memory_mb: Annotated[int, Field(ge=1)] = 1024
-    needs: Annotated[tuple[Literal["files", "processes", "machine_code"], ...], Strict(False)] = ()
-
-
-class SandboxOfValue(_Table):
-    """The requirements on the sandbox that a value of an argument has."""
-
-    image: str | None = None
-    """Image family, in place of the task's."""
-    gpus: Annotated[int, Field(ge=0)] = 0
-    """GPUs that it has at least."""
-
-
-class EvalKwargSpec(_Table):
-    """One argument that a config may give."""
-
-    type: Literal["int", "float", "str", "bool", "list"]
-    default: Any = None
-    minimum: float | None = None
-    maximum: float | None = None
-    choices: Annotated[tuple[Any, ...], Strict(False)] | None = None
-    sandbox: dict[str, SandboxOfValue] = Field(default_factory=dict)
-    """By value."""
-    doc: str = ""
-
-    def argument(self, name: str) -> Argument:
-        return Argument(name, _TYPES[self.type], self.default, self.minimum, self.maximum, self.choices)
-
-    @model_validator(mode="after")
-    def _default_fits(self) -> EvalKwargSpec:
-        resolve([Argument("value", _TYPES[self.type], None, self.minimum, self.maximum, self.choices)],
-                {"value": self.default}, lambda _: "its default", "the argument")  # fmt: skip
-        return self
-
-
-class CandidateSpec(_Table):
-    """The programs that come with a code task, as paths in its folder."""
-
-    template: str
-    """What the search starts from."""
-    reference: str | None = None
-    """A decent known heuristic, cited in its docstring."""
-    worse: _Names = ()
-    broken: _Names = ()
-    """Programs that fail: each breaks a rule, or raises."""
-    alternatives: _Names = ()
-    """Further programs. All of these but the template are what the stub model may propose."""
-
-    def proposals(self) -> tuple[str, ...]:
-        """The programs that a stub model proposes, in this order: worse, others, reference, broken."""
-        reference = () if self.reference is None else (self.reference,)
-        return (*self.worse, *self.alternatives, *reference, *self.broken)
-
-
-class DataSpec(_Table):
-    """Published data that a user may have: files that the evaluator's ``read`` understands."""
-
-    folder: str = Field(min_length=1)
-    """Name of the task's folder in CO-Bench's layout."""
-    files: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)]
-    """Patterns of file names (``airland*.txt``), in that folder or right in the folder that the user names."""
-
-
-class ForeignSpec(_Table):
-    """Code that was not written for this package: how it runs, `trace_bench.suites.llm4ad.compat` knows."""
-
-    module: str = Field(min_length=1)
-    """A file of the folder that defines ``build_trace_problem``; or, of a `package`, its module below ``task``."""
-    package: Literal["llm4ad"] | None = None
-    evaluation: str | None = None
-    """The class, of a package."""
-    free: bool = True
-    """Whether it takes arguments whose names are not known."""
-    executes_candidates: bool = False
-    """Whether it executes a candidate's source in the process that scores it: its jobs are unprotected."""
-    signs: _Names = ()
-    """Why: places in its source."""
-    in_place: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Strict(False)] = ()
-    """Positions of the arguments that a program is to change in place."""
-
-
-class KernelSpec(_Table):
-    """A file of KernelBench, ``problem.py``."""
-
-    sizes: dict[str, dict[str, int | float | str | bool]] = Field(default_factory=dict)
-    """By name (``cpu``, ``gpu``): constants of ``problem.py`` that take other values."""
-    precision: Literal["float32", "float16", "bfloat16"] = "float32"
-
-
-class LeanSpec(_Table):
-    """A Python program to translate to Lean: ``program.py``, with hidden tests in ``cases.toml``."""
-
-    defines: _Names = ()
-    """Functions that a candidate has to implement."""
-    theorems: _Names = ()
-    """Theorems whose statements are frozen, as the template has them."""
-    unproved: _Names = ()
-    """Those of them that the reference does not prove."""
-    equivalence: _Names = ()
-    """Those that equate an imperative and a functional version."""
-    imports: _Names = ("Init",)
-    """Modules that a candidate may import; of a package, all of its modules."""
-    weights: dict[LeanPart, Annotated[float, Field(ge=0, strict=False)]] = Field(min_length=1)
-    """Of the parts in the score."""
-
-    @model_validator(mode="after")
-    def _parts_are_there(self) -> LeanSpec:
-        if not sum(self.weights.values()) > 0:
-            raise ValueError("lean.weights: all are 0, and there would be no score")
-        for part, names in (("theorems", self.theorems), ("imperative_equivalence", self.equivalence)):
-            if part in self.weights and not names:
-                raise ValueError(f"lean.weights: {part!r} has a weight, and the task has no such theorem")
-        for name in ("unproved", "equivalence"):
-            if unknown := sorted(set(getattr(self, name)) - set(self.theorems)):
-                raise ValueError(f"lean.{name}: {unknown[0]!r} is none of lean.theorems")
-        return self
-
-
-class HarborSpec(_Table):
-    """A task of Harbor, whose trials run on the host."""
-
-    task: str = ""
-    """Its name in the data set; empty: the name of the task here."""
-
-
-class TaskSpec(_Table):
+class TaskSpec(Table):
     """Static metadata of a task. `raw` is the same as the plain dict that goes into ``job.json``."""
 
     title: str = Field(min_length=1)
@@ -236,12 +87,12 @@ class TaskSpec(_Table):
     suite: str | None = None
     image: str | None = None
     """Image family, where it is not the suite's."""
-    tags: _Names = ()
+    tags: Names = ()
     source: str = ""
     licence: str = ""
     corrections: str = ""
     """What other versions of this task get wrong, or do otherwise."""
-    dependencies: _Names = ()
+    dependencies: Names = ()
     """Packages that the evaluator imports, or the statement offers to candidates."""
     template_seconds: Annotated[float, Field(gt=0)] | None = None
     """Seconds that the template takes on the training split with default arguments, on one core."""
@@ -253,6 +104,8 @@ class TaskSpec(_Table):
     splits: SplitSpec = SplitSpec()
     limits: LimitSpec = LimitSpec()
     eval_kwargs: dict[str, EvalKwargSpec] = Field(default_factory=dict)
+    sizes: dict[Literal["small", "large"], dict[str, Any]] = Field(default_factory=dict)
+    """Defaults of ``eval_kwargs`` at a size; those of ``eval_kwargs`` themselves are the size ``standard``."""
     candidates: CandidateSpec | None = None
     data: DataSpec | None = None
     foreign: ForeignSpec | None = None
@@ -276,9 +129,20 @@ class TaskSpec(_Table):
     def is_code_task(self) -> bool:
         return self.candidates is not None
 
-    def arguments(self) -> tuple[Argument, ...]:
-        """The arguments that ``eval_kwargs`` may hold: the task's own arguments, and the common ones of a code task."""
-        own = tuple(spec.argument(name) for name, spec in self.eval_kwargs.items())
+    def arguments(self, size: Any = STANDARD) -> tuple[Argument, ...]:
+        """The arguments that ``eval_kwargs`` may hold: the task's own arguments, and the common ones of a code task.
+
+        Args:
+            size: whose defaults they have.
+        """
+        defaults = self.sizes.get(size, {}) if isinstance(size, str) else {}  # type: ignore[call-overload]
+        own = tuple(
+            replace(spec.argument(name), default=defaults.get(name, spec.default))
+            for name, spec in self.eval_kwargs.items()
+        )
+        if self.sizes:
+            names = ("small", STANDARD, "large")
+            own += (Argument("size", str, STANDARD, choices=names), Argument("test_size", str, None, choices=names))
         return own + tuple(a for a in self._common() if a.name not in self.eval_kwargs)
 
     def takes(self, name: str) -> bool:
@@ -320,6 +184,16 @@ class TaskSpec(_Table):
                 raise ValueError("metrics.score: 'score' is the task's own score; call the metric something else")
             if not _METRIC.fullmatch(name):
                 raise ValueError(f"metrics.{name}: a metric's name is a Python identifier of up to 64 letters")
+        return self
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> TaskSpec:
+        for size, defaults in self.sizes.items():
+            for name, value in defaults.items():
+                if name not in self.eval_kwargs:
+                    raise ValueError(f"sizes.{size}: {name!r} is none of eval_kwargs{hint(name, self.eval_kwargs)}")
+                own = [replace(self.eval_kwargs[name].argument(name), default=None)]
+                resolve(own, {name: value}, lambda _, at=size: f"sizes.{at}", "the task")  # type: ignore[misc]
         return self
 
     @model_validator(mode="after")
@@ -381,6 +255,8 @@ def load_task_spec(folder: Path) -> TaskSpec:
     if harbor.is_harbor_task(folder):
         return _described_spec(folder, harbor.described_folder(folder, raw, _instruction(folder)))
     _look_for_execution(folder, raw)
+    if (folder / best_known.FILE).is_file() and isinstance(raw.setdefault("metrics", {}), dict):
+        raw["metrics"] |= _GAP
     for table, described in _DESCRIBED.items():
         if isinstance(raw.get(table), dict):
             raw = described(raw)
@@ -427,10 +303,10 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
     Raises:
         ConfigError: one line for each argument that is unknown, of the wrong type or out of bounds.
     """
-    known = spec.arguments()
+    known = spec.arguments(given.get("size", STANDARD))
     free = {k.replace("-", "_"): v for k, v in given.items() if find(known, k) is None and spec.takes(k)}
     values = resolve(known, {k: v for k, v in given.items() if k.replace("-", "_") not in free}, where, "the task")
-    optional = {a.name for a in (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS)} - set(spec.eval_kwargs)
+    optional = {"test_size", *(a.name for a in (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS))} - set(spec.eval_kwargs)
     return {name: value for name, value in values.items() if value is not None or name not in optional} | free
 
 
@@ -456,6 +332,11 @@ def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
             problems.append(
                 f"{place}: {name!r} does not exist in the task folder; add it or take it out of [candidates]"
             )
+    if spec.candidates is not None and spec.candidates.levels is not None and not problems:
+        reference = str(spec.candidates.reference)
+        if top_level((folder / reference).read_text(encoding="utf-8", errors="replace")) != spec.candidates.levels:
+            place = at_line(folder / SPEC_FILE, find_line(text, ("candidates", "levels")))
+            problems.append(f"{place}: {reference} has not exactly one line 'LEVEL = {spec.candidates.levels}'; add it")
     for name in needed:
         if not (folder / name).is_file():
             problems.append(f"{folder / SPEC_FILE}: the task folder has no {name}; see docs/design/job-contract.md")
@@ -480,7 +361,7 @@ def _spec_sentence(path: Path, text: str, error: Mapping[str, Any]) -> str:
 
 
 def _known_keys(location: tuple[str, ...]) -> list[str]:
-    tables: Mapping[str, type[_Table]] = {
+    tables: Mapping[str, type[Table]] = {
         "score": ScoreSpec,
         "splits": SplitSpec,
         "limits": LimitSpec,

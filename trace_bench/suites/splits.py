@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from trace_bench.worker.problem import BuildContext, ProblemError
 
@@ -17,6 +17,30 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 COMMON_EVAL_KWARGS = frozenset({"num_train", "num_validate", "num_test", "timeout_seconds"})
 """Arguments that every code task takes. They are the builder's; an evaluator never sees them."""
+STANDARD = "standard"
+"""The size of instances whose arguments are the defaults of ``[eval_kwargs]``."""
+
+
+def size_of(context: BuildContext, split: Split) -> str:
+    """The size of the instances of `split`: ``small``, ``standard`` or ``large``."""
+    size = context.eval_kwargs.get("size", STANDARD)
+    return str(context.eval_kwargs.get("test_size") or size) if split == "test" else str(size)
+
+
+def settings_of(context: BuildContext, split: Split) -> dict[str, Any]:
+    """The arguments that the evaluator makes the instances of `split` with.
+
+    With ``test_size``, test instances have the arguments of that size, whatever the config says of training.
+    """
+    sizes: Mapping[str, Mapping[str, Any]] = context.spec.get("sizes", {})
+    hidden = COMMON_EVAL_KWARGS | ({"size", "test_size"} if sizes else frozenset())
+    settings = {name: value for name, value in context.eval_kwargs.items() if name not in hidden}
+    if split == "test" and sizes and context.eval_kwargs.get("test_size"):
+        standard = {name: argument.get("default") for name, argument in context.spec["eval_kwargs"].items()}
+        asked = sizes.get(size_of(context, split), {})
+        shaped = {name for size in sizes.values() for name in size} - {"n_instance"}
+        settings |= {name: asked.get(name, standard[name]) for name in shaped}
+    return settings
 
 
 def split_seed(context: BuildContext, split: Split) -> int | None:

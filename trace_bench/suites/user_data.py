@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trace_bench.errors import ConfigError
 from trace_bench.suites.data_files import FOLDER
-from trace_bench.suites.spec import DataSpec
+from trace_bench.suites.spec_tables import DataSpec
 from trace_bench.suites.task_files import MAX_TASK_BYTES
 
 _DEALT = ("train", "test", "validate")

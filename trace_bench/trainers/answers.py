@@ -43,7 +43,9 @@ class Variable:
         Args:
             answer_format: how the prompt asks for new values: ``json``, ``tags`` or ``improved``.
         """
-        form = {"format": answer_format} if answer_format != "json" else {}
+        form: dict[str, Any] = {"format": answer_format} if answer_format != "json" else {}
+        if self.parameter.ladder:
+            form["ladder"] = list(self.parameter.ladder)
         return {
             **form,
             "name": self.prompt_name,

@@ -15,8 +15,9 @@ class RandomProposals:
     """Draws every trainable parameter at random and scores the state on the whole selection split. No model is asked.
     The final state is the best one scored: what blind search finds with the same evaluations.
 
-    A number with bounds is drawn uniformly between them. Any other parameter is drawn from its value and its
-    alternatives, with equal probability. A parameter with neither bounds nor alternatives ends the job with an error:
+    A number with bounds is drawn uniformly between them. A program with a ladder is the starting one, or the one above
+    or below it. Any other parameter is drawn from its value and its alternatives. Each is as likely as the others. A
+    parameter with neither bounds nor alternatives ends the job with an error:
     there is nothing to draw it from. Draws depend on the job's seed alone, and a state may be drawn twice.
 
     A step costs one evaluation of each example of the selection split.
@@ -55,4 +56,7 @@ def _drawn(chance: random.Random, parameter: Parameter) -> Value:
     if parameter.bounds is not None:
         low, high = parameter.bounds
         return chance.randint(int(low), int(high)) if parameter.kind == "int" else chance.uniform(low, high)
+    if parameter.ladder:
+        at = parameter.ladder.index(parameter.value)
+        return chance.choice(parameter.ladder[max(0, at - 1) : at + 2])
     return chance.choice([parameter.value, *parameter.alternatives])

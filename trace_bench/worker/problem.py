@@ -126,6 +126,7 @@ class Parameter:
         kind: ``code`` is Python source that defines `entry`; ``text`` is free text.
         bounds: inclusive, for numbers.
         alternatives: other admissible values. They feed the stub model; real models do not see them.
+        ladder: values from bad to good, the start among them: a stub model moves to the next or the one before.
         entry: name of the function that source must define (``code`` only).
         signature: its header and docstring, shown to the optimizer as the constraint (``code`` only).
     """
@@ -137,6 +138,7 @@ class Parameter:
     trainable: bool = True
     bounds: tuple[float, float] | None = None
     alternatives: tuple[Value, ...] = ()
+    ladder: tuple[Value, ...] = ()
     entry: str | None = None
     signature: str = ""
 

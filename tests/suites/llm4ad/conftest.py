@@ -43,7 +43,7 @@ class Task:
 
     def settings(self, **given: Any) -> dict[str, Any]:
         resolved = resolve_eval_kwargs(self.spec, given, lambda key: key)
-        return {k: v for k, v in resolved.items() if k not in COMMON_EVAL_KWARGS and k != "n_instance"}
+        return {k: v for k, v in resolved.items() if k not in COMMON_EVAL_KWARGS | {"n_instance", "size", "test_size"}}
 
     def instance(self, seed: int = 1, **given: Any) -> dict[str, Any]:
         """One instance, as the generator makes it."""

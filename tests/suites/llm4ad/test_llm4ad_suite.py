@@ -54,8 +54,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("battery", [pytest.param(t, marks=() if t in whole else pytest.mark.slow) for t in TASKS])
 
 
-def sliced(task: str) -> dict[str, int]:
-    return SLICE | {"num_train": DRAWS.get(task, 1)}
+def sliced(task: str) -> dict[str, Any]:
+    """Arguments of one or two instances, small ones where the task has sizes."""
+    size = {"size": "small"} if task_of(task).spec.sizes else {}
+    return SLICE | {"num_train": DRAWS.get(task, 1)} | size
 
 
 def run(problem: Problem, task: str, name: str, programs: Programs) -> list[Rollout]:
