@@ -71,6 +71,22 @@ def test_half_of_the_steps_are_below_a_thirtieth_of_the_range() -> None:
     assert max(moves) > 3.0
 
 
+@given(st.lists(st.text(max_size=5), min_size=2, max_size=6, unique=True), st.data(), seeds)
+def test_code_with_a_ladder_moves_one_step(ladder: list[str], data: st.DataObject, seed: int) -> None:
+    at = data.draw(st.integers(0, len(ladder) - 1))
+    variable = Variable("f", "code", ladder[at], None, ("other",), tuple(ladder))
+    new = changed(variable, Draws(seed, "s"))
+    assert new in [ladder[i] for i in (at - 1, at + 1) if 0 <= i < len(ladder)]
+
+
+def test_a_ladder_is_climbed_and_descended_alike_and_entered_anywhere() -> None:
+    variable = Variable("f", "code", "b", None, (), ("a", "b", "c"))
+    ups = sum(changed(variable, Draws(7, str(i))) == "c" for i in range(1000))
+    assert 400 < ups < 600
+    lost = Variable("f", "code", "zzz", None, (), ("a", "b", "c"))
+    assert {changed(lost, Draws(7, str(i))) for i in range(50)} == {"a", "b", "c"}
+
+
 @given(st.lists(st.text(max_size=5), max_size=5), st.text(max_size=5), seeds)
 def test_code_becomes_one_of_the_alternatives_that_differ(alternatives: list[str], value: str, seed: int) -> None:
     new = changed(Variable("f", "code", value, None, tuple(alternatives)), Draws(seed, "s"))
