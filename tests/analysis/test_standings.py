@@ -11,6 +11,7 @@ import pytest
 
 from tests.analysis.folders import make_run, row
 from tests.hostile_texts import FORGED, TEXTS
+from trace_bench.analysis.frames import jobs_frame
 from trace_bench.analysis.leaderboard_table import leaderboard_lines
 from trace_bench.analysis.standings import Standings, page, standings_of, write_standings
 from trace_bench.analysis.statistics import estimate
@@ -48,6 +49,18 @@ def test_ways_are_ranked_by_the_mean_of_the_tasks_means_on_held_out_data() -> No
     assert high.test.interval == pytest.approx(estimate([0.3, 0.7]).interval) and high.test.unit == "tasks"
     assert high.test.mean == pytest.approx(0.5) and high.validation.mean == pytest.approx(0.9)
     assert (high.tasks, high.seeds, high.failed) == (2, 3, 0)
+
+
+def test_a_task_with_a_gap_counts_by_it_and_another_by_its_normalised_score() -> None:
+    metrics = {"s:a": {"normalised": 0.9, "gap": 0.2}, "s:b": {"normalised": 0.6}}
+    rows = [row(n, trainer_id="T", task_id=task, score_best=1.0, metrics_best=of, metrics_test=of, metrics_initial=of)
+            for n, (task, of) in enumerate(metrics.items())]  # fmt: skip
+    (standing,) = standings_of(rows).standings
+    assert (standing.test.mean, standing.validation.mean) == (pytest.approx(0.4), pytest.approx(0.4))
+    frame = jobs_frame(rows)
+    for column in ("normalised", "normalised_test", "normalised_initial"):
+        assert list(frame[column]) == [0.2, 0.6]
+    assert list(frame["metric_test:normalised"]) == [0.9, 0.6], "the share of the bound stays beside it"
 
 
 def test_ways_that_differ_in_their_guide_alone_are_two_and_say_so() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from trace_bench.analysis.frames import NORMALISED
 from trace_bench.analysis.statistics import Estimate, Interval
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta
+from trace_bench.records.rows import GAP, NORMALISED
 
 
 def normalised_bounds(run: RunLayout, jobs: Iterable[tuple[str, str]]) -> dict[str, Interval]:
@@ -26,7 +26,7 @@ def normalised_bounds(run: RunLayout, jobs: Iterable[tuple[str, str]]) -> dict[s
             objective = read_model(JobMeta, run.job(job_id).meta.read_bytes()).objective
         except (OSError, JsonError):
             continue
-        metric = objective.metrics.get(NORMALISED)
+        metric = objective.metrics.get(NORMALISED) if GAP not in objective.metrics else None  # a gap has no bounds
         known = metric.range if metric is not None else None
         found[task] = (min(known), max(known)) if known is not None else None
     return {task: bounds for task, bounds in found.items() if bounds is not None}

@@ -68,7 +68,7 @@ def chosen(parts: Sequence[ComparisonGroup], name: str | None, *, unprotected: b
     known = [*NAMES, *(c for c in jobs.columns if c.startswith(("metric_test:", "metric_best:")))]
     if name not in known:
         raise ConfigError(f"--metric: there is no {name!r}{hint(name, known)}")
-    scale_free = name.startswith("normalised") or name.endswith(":normalised")
+    scale_free = name.startswith("normalised") or name.endswith((":normalised", ":gap"))
     if failures_as_worst and not scale_free:
         raise ConfigError(
             f"--failures-as-worst: {name} has no worst value; it takes a normalised metric, where that is 0"

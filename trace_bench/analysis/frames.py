@@ -18,11 +18,9 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.records.metric_columns import LATER, metric_columns
-from trace_bench.records.rows import is_final, was_cut
+from trace_bench.records.rows import NORMALISED, is_final, normalised_score, was_cut
 from trace_bench.records.tables import COLUMNS
 
-NORMALISED = "normalised"
-"""The metric that is 1 at a task's bound or target and 0 for a failure, so that tasks can be averaged."""
 SCORE = "score"
 """Name of a task's own score among its metrics."""
 IDENTITY = ("run_id", "job_id", "task_id", "suite", "trainer_id", "variant", "model", "seed")
@@ -52,8 +50,8 @@ def jobs_frame(rows: Sequence[Results]) -> pd.DataFrame:
     * ``outcome``: one of `OUTCOMES`;
     * ``sign``: 1.0 or -1.0;
     * ``improvement``: ``sign * (score_best - score_initial)``, better when larger, natural units;
-    * ``normalised`` and ``normalised_test``: of the best state on the selection split and on held-out data, NaN where
-      the task has no such metric.
+    * ``normalised``, ``normalised_test`` and ``normalised_initial``: `normalised_score` of the best state on the
+      selection split and on held-out data, and of the initial state on the former; NaN where the task has none.
     """
     metrics = metric_columns(rows)
     records = [vars(row) for row in rows]  # several times as fast as `model_dump`; no value is a model
@@ -70,8 +68,8 @@ def jobs_frame(rows: Sequence[Results]) -> pd.DataFrame:
     extra["outcome"] = pd.Series([outcome_of(row) for row in rows], dtype="object")
     extra["sign"] = sign
     extra["improvement"] = sign * (frame["score_best"] - frame["score_initial"])
-    for name, state in ((NORMALISED, "best"), (f"{NORMALISED}_test", "test")):
-        values = [getattr(row, f"metrics_{state}").get(NORMALISED) for row in rows]
+    for name, state in ((NORMALISED, "best"), (f"{NORMALISED}_test", "test"), (f"{NORMALISED}_initial", "initial")):
+        values = [normalised_score(getattr(row, f"metrics_{state}")) for row in rows]
         extra[name] = pd.Series(values, dtype="float64")
     return pd.concat([frame, pd.DataFrame(extra, index=frame.index)], axis=1)
 

@@ -210,9 +210,7 @@ class _Groups:
         self._columns = {name: jobs[name].to_numpy() for name in (*LABELS, *_USED)}
         task = jobs["task_id"] + "\0" + jobs["_eval_kwargs"]
         self._columns["task"] = task.to_numpy()
-        initial = "metric_initial:normalised"
-        started = jobs[initial] if initial in jobs else pd.Series(np.nan, index=jobs.index)
-        gain = jobs["normalised"] - started if averaged else jobs["improvement"]
+        gain = jobs["normalised"] - jobs["normalised_initial"] if averaged else jobs["improvement"]
         self._columns["gain"] = gain.to_numpy()
         self._columns["paid"] = jobs["cost_usd"].to_numpy()
         self._columns["price"] = jobs["cost_usd"].where(np.isfinite(gain)).to_numpy()

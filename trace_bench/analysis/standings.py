@@ -34,9 +34,8 @@ from trace_bench.records.leaderboard import (
     task_names,
     variant_names,
 )
-from trace_bench.records.rows import is_final, with_known_hardware
+from trace_bench.records.rows import is_final, normalised_score, with_known_hardware
 
-NORMALISED = "normalised"
 _NUMERIC = frozenset({"#", "held-out", "covers", "validation", "mean", "seeds", "failed", "unfinished", "usd per job"})
 Configuration = tuple[str, ...]
 Task = tuple[str, str]
@@ -49,7 +48,7 @@ class Standing:
     Attributes:
         rank: from 1, equal means share one; None for a configuration that does not cover every task.
         test: normalised held-out scores, and `validation` those of the same states on the selection split: better when
-            larger, 1 is a task's bound or target.
+            larger; see `trace_bench.records.rows.normalised_score`.
         tasks: how many of those that take part it has a result on.
         seeds: jobs that `test` is made of; `failed` jobs, of their own fault, and `unfinished` ones are in no mean.
         cost_usd: of one job, the mean over those that count.
@@ -148,7 +147,7 @@ def _standing(members: Sequence[tuple[Task, Results]], able: set[str], variant: 
         optimizer=first.resolved_optimizer,
         model=first.model,
         test=_over_tasks([(task, _held_out(row)) for task, row in scored]),
-        validation=_over_tasks([(task, row.metrics_best.get(NORMALISED)) for task, row in scored]),
+        validation=_over_tasks([(task, normalised_score(row.metrics_best)) for task, row in scored]),
         tasks=len({task for task, _ in scored}),
         seeds=len(jobs),
         failed=sum(is_final(row) and row.status == "failed" for row in others),
@@ -177,7 +176,7 @@ def _ranked(shown: Sequence[Standing], tasks: int) -> list[Standing]:
 
 
 def _held_out(row: Results) -> float | None:
-    return row.metrics_test.get(NORMALISED)
+    return normalised_score(row.metrics_test)
 
 
 def _mean(found: Estimate) -> float:
@@ -279,7 +278,7 @@ def _notes(found: Standings) -> list[str]:
         return []
     lines = [
         "held-out, validation: the mean over tasks of each task's mean over seeds, of the state that validation data "
-        "chose; 1 is a task's bound or target, 0 a failure.",
+        "chose; normalised: 0 is the template or a failure, 1 the best known score or the bound.",
         f"Interval: Student's t over the tasks' means, {100 * LEVEL:g} % (clustered by task: Miller 2024, "
         "arXiv:2411.00640, section 2.2); over the seeds where there is one task. covers: below ten values, the share "
         "of simulated intervals that held the truth.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,10 @@ from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld
 
 FEEDBACK_CHARACTERS = 2000
+NORMALISED = "normalised"
+"""The metric that is 1 at a task's bound or target and 0 for a failure."""
+GAP = "gap"
+"""The metric that is 1 at the best known score and 0 at that of the template."""
 SHARED_WITH_META = (
     "run_id", "job_id", "task_id", "suite", "trainer_id", "variant", "seed", "status", "cut_by_run_budget",
     "integrity", "score_direction", "eval_kwargs", "backend", "fingerprint",
@@ -28,6 +32,11 @@ SHARED_WITH_ENTRY = tuple(
     name for name in ManifestEntry.model_fields if name in Results.model_fields and name not in ("job_id", "status")
 )
 """Columns that the manifest has too. They say what a job is."""
+
+
+def normalised_score(metrics: Mapping[str, float]) -> float | None:
+    """What tasks are averaged by, of the metrics of a state: `GAP` where the task has it, else `NORMALISED`."""
+    return metrics.get(GAP, metrics.get(NORMALISED))
 
 
 def results_row(

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trace_bench.analysis.frames import NORMALISED, SCORE
+from trace_bench.analysis.frames import SCORE
 from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.jsonio import JsonError, read_model
+from trace_bench.records.rows import GAP, NORMALISED
 from trace_bench.report.content import Report
 from trace_bench.report.curves import AXES, Band, task_bands
 from trace_bench.report.drawing import GRADIENT, Figure, Style, Trace, plain
@@ -190,7 +191,7 @@ def _front(report: Report, source: int, job_id: str) -> ParetoFront | None:
 
 def _objectives(metrics: Iterable[str]) -> list[str]:
     """Without what is the score again: its normalised form, and the score itself where two others make it up."""
-    names = [name for name in metrics if name != NORMALISED]
+    names = [name for name in metrics if name not in (NORMALISED, GAP)]
     own = [name for name in names if name != SCORE]
     return own if len(own) > 1 else names
 

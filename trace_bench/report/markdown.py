@@ -32,7 +32,8 @@ def markdown(report: Report) -> str:
         else "Nothing yet."
     )
     for matrix in matrices(report):
-        parts.append("Normalised held-out means over seeds; 1 is the task's bound or target, 0 a failure."
+        parts.append("Normalised held-out means over seeds: 0 is the template or a failure, 1 the best known score or "
+                     "the bound."
                      if matrix.normalised else
                      "Tasks without a normalised held-out score: the rank within the task, and the mean.")  # fmt: skip
         parts += _table(tables.matrix_table(matrix))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from trace_bench.analysis.frames import NORMALISED
 from trace_bench.display.names import shortened
+from trace_bench.records.rows import NORMALISED
 from trace_bench.report.content import Report
 from trace_bench.report.drawing import GRADIENT, Figure, Style, Trace, plain, short, wrapped
 

@@ -220,8 +220,8 @@ def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, 
         if place == 0 and not over and len(matrix.tasks) <= _FIRST:
             continue  # it is on the first screen
         caption = (
-            "Colour and number: mean over seeds of the normalised held-out score; 1 is the task's bound or target, 0 a "
-            "failure."
+            "Colour and number: mean over seeds of the normalised held-out score: the gap, from the template (0) to "
+            "the best known score (1), where the task has one; else from a failure (0) to the bound or target (1)."
             if matrix.normalised
             else "Tasks without a normalised held-out score: colour is the rank within the task, the number the mean "
             "in its own units."

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from trace_bench.analysis import kernels as of_kernels
-from trace_bench.analysis.frames import NORMALISED
 from trace_bench.analysis.proposals import KINDS
 from trace_bench.analysis.statistics import LEVEL, Estimate, coverage_text, means
 from trace_bench.artifacts.audits import AuditReport, Claim
@@ -17,6 +16,7 @@ from trace_bench.display.table import UNPROTECTED, Column, Table, dollars
 from trace_bench.display.text import clean_line
 from trace_bench.records.integrity import FLAGS, flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, task_names
+from trace_bench.records.rows import normalised_score
 from trace_bench.report.content import Report, Source
 from trace_bench.report.matrix import Matrix
 from trace_bench.report.outcome import Overall
@@ -160,9 +160,10 @@ def overall(report: Report, over: Sequence[Overall]) -> Table | None:
     header = ("rank", "configuration", "held-out", _INTERVAL, "validation", "tasks", "jobs", "proposals", "USD a job")
     believed = coverage_text(over[0].held_out.coverage)
     notes = (
-        "Means over tasks of each task's mean over seeds of the normalised score: 1 is a task's bound or target, 0 a "
-        "failure. The interval is Student's t over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a "
-        "single task, cut at the score's declared bounds"
+        "Means over tasks of each task's mean over seeds of the normalised score: the gap, from the template (0) to "
+        "the best known score (1), where a task has one; else from a failure (0) to the bound or target (1). The "
+        "interval is Student's t over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a single task, cut "
+        "at the score's declared bounds"
         + (f"; of so few values it holds the true mean in {believed} of simulations. " if believed != "-" else ". ")
         + "Validation scores chose the best states, which flatters them. Proposals: new/duplicate/unusable. A "
         "configuration that lacks a task is not ranked.",
@@ -226,7 +227,7 @@ def _leaderboard(title: str, ranked: Sequence[LeaderboardRow], names: list[str],
             f"{row.jobs}/{row.seeds}" if row.jobs != row.seeds else row.jobs,
             *(_UNKNOWN if score is None else score for score in (row.score_initial, row.score_mean, row.score_test)),
             ends,
-            _fixed(row.metrics.get(NORMALISED)),
+            _fixed(normalised_score(row.metrics)),
             _number(row.evaluations, 4),
             row.total_tokens,
             row.cost_usd,
