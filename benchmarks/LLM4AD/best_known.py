@@ -1,0 +1,205 @@
+"""Find the best known scores of the instances that tasks are trained on by default, and store them beside the tasks.
+
+    python -m benchmarks.LLM4AD.best_known                                   # all tasks, all sizes
+    python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --size large --seconds 60
+    python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --program found.py --by "GEPA, gpt-5"
+
+Of each training instance of seed 123 the template's score is measured, and the best of: the reference and its levels,
+the task's solver in ``solvers/`` if it has one, the program of ``--program``, and what the table has already. A solver
+defines ``BY``, its name, and ``solve(instance, seconds) -> (solution, proven) | None``, with the solution as the
+evaluator's ``answer`` returns it, and whether it is optimal. Every solution is judged by the evaluator.
+
+Programs and solvers run in this process and its children: look at a program that you were given before you run it.
+Solvers need ``ortools``, ``highspy`` and ``pyvrp``, which nothing else here does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from trace_bench.suites.best_known import FILE, digest
+from trace_bench.suites.judge import Judge
+from trace_bench.suites.splits import settings_of, size_of, split_seed
+from trace_bench.suites.task_folder import load_module
+from trace_bench.worker.levels import at_level
+from trace_bench.worker.problem import BuildContext
+
+HERE = Path(__file__).parent
+TASKS = HERE / "benchmark_tasks"
+SEED = 123
+SIZES = ("small", "standard", "large")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One instance to solve."""
+
+    task: str
+    size: str
+    number: int
+    seconds: float
+    program: str | None
+    by: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of one instance: its digest, the template's and the best score, and the same normalised."""
+
+    digest: str
+    template: float
+    best: float
+    source: str
+    shares: tuple[float, float]
+
+
+def context_of(task: str, size: str) -> BuildContext:
+    """The context that the task's default training instances are built with."""
+    folder = TASKS / task
+    spec = tomllib.loads((folder / "task.toml").read_text(encoding="utf-8"))
+    given = {name: argument.get("default") for name, argument in spec.get("eval_kwargs", {}).items()}
+    given |= spec.get("sizes", {}).get(size, {})
+    return BuildContext(task_dir=folder, spec=spec, eval_kwargs=given | {"size": size}, seed=SEED, programs=None)  # type: ignore[arg-type]
+
+
+def count_of(context: BuildContext) -> int:
+    """The number of default training instances."""
+    return int(context.eval_kwargs.get("n_instance") or context.spec["splits"]["train"])
+
+
+def instance_of(context: BuildContext, module: ModuleType, number: int) -> dict[str, Any]:
+    """The training instance `number`, from 0."""
+    settings = {k: v for k, v in settings_of(context, "train").items() if k not in ("n_instance", "size")}
+    seed = split_seed(context, "train")
+    return dict(module.instance(np.random.default_rng([seed, number]), **settings))
+
+
+def solved(item: Item) -> Found:
+    """Solve one instance by everything at hand."""
+    context = context_of(item.task, item.size)
+    module = load_module(context.task_dir / "evaluator.py")
+    instance = instance_of(context, module, item.number)
+    judge = Judge(module, context.spec)
+    name = digest(instance)
+    candidates = context.spec["candidates"]
+    source = {role: (context.task_dir / candidates[role]).read_text() for role in ("template", "reference")}
+    template = _played(context, module, instance, source["template"])
+    if template is None:
+        raise SystemExit(f"{item.task}: the template fails on instance {item.number} of size {item.size}")
+    entry = _stored(context.task_dir).get(item.size, {}).get("instances", {}).get(name)
+    scores: list[tuple[float, str]] = [] if entry is None else [(entry[1], entry[2])]
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    proven = entry is not None and ("optimal" in entry[2] or "equal to the bound" in entry[2])
+    programs = [] if proven else [(source["reference"], "the reference program")]
+    if not proven:
+        programs += [(at_level(source["reference"], n), f"level {n}") for n in range(1, candidates.get("levels", 1))]
+    if item.program is not None:
+        programs.append((item.program, item.by))
+    for text, by in programs:
+        if (score := _played(context, module, instance, text)) is not None:
+            scores.append((score, f"{by}, {today}"))
+    if not proven:
+        scores += [(score, f"{by}, {today}") for score, by in _by_solver(item, module, judge, instance)]
+    sign = 1 if context.spec["score"]["direction"] == "maximize" else -1
+    best, by = max([*scores, (template, f"the template, {today}")], key=lambda pair: sign * pair[0])
+    bound = judge.best([instance])
+    if bound is not None and math.isclose(bound, best, rel_tol=1e-9) and "optimal" not in by:
+        by = by.replace(f", {today}", f", equal to the bound, {today}")
+    return Found(name, template, best, by, (judge.normalised(instance, template), judge.normalised(instance, best)))
+
+
+def _played(context: BuildContext, module: ModuleType, instance: dict[str, Any], source: str) -> float | None:
+    """The score of a program; None if it fails."""
+    space: dict[str, Any] = {"__name__": "candidate"}
+    try:
+        exec(compile(source, "candidate", "exec"), space)
+        return (
+            Judge(module, context.spec).verdict(instance, module.answer(space[context.spec["entry"]], instance)).score
+        )
+    except Exception as error:
+        print(f"{context.task_dir.name}: a program fails: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+        return None
+
+
+def _by_solver(item: Item, module: ModuleType, judge: Judge, instance: dict[str, Any]) -> Iterator[tuple[float, str]]:
+    path = HERE / "solvers" / f"{''.join(c if c.isalnum() else '_' for c in item.task.replace('/', '-'))}.py"
+    named = path.with_name(f"{item.task.replace('/', '-')}.py")
+    path = named if named.is_file() else path
+    if not path.is_file():
+        return
+    solver = load_module(path)
+    try:
+        found = solver.solve(instance, item.seconds)
+        if found is not None:
+            yield judge.verdict(instance, found[0]).score, f"{solver.BY}{', optimal' if found[1] else ''}"
+    except Exception as error:
+        print(f"{item.task}, {item.size}: the solver fails: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+
+
+def _stored(folder: Path) -> dict[str, Any]:
+    path = folder / FILE
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def table_text(table: Mapping[str, Any]) -> str:
+    """``best_known.json``: an instance is a line."""
+    parts = []
+    for size in (size for size in SIZES if size in table):
+        of = table[size]
+        lines = ",\n".join(f"   {json.dumps(name)}: {json.dumps(entry)}" for name, entry in of["instances"].items())
+        parts.append(f' "{size}": {{\n  "template": {of["template"]},\n  "best": {of["best"]},\n'
+                     f'  "instances": {{\n{lines}\n  }}\n }}')  # fmt: skip
+    if "files" in table:
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in table["files"].items())
+        parts.append(f' "files": {{\n{lines}\n }}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Solve, and write the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.LLM4AD.best_known")
+    parser.add_argument("tasks", nargs="*", metavar="TASK")
+    parser.add_argument("--size", action="append", choices=SIZES)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a solver, for an instance")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--program", type=Path)
+    parser.add_argument("--by", default="a program")
+    options = parser.parse_args(arguments)
+    every = sorted(str(path.parent.relative_to(TASKS)) for path in TASKS.rglob("task.toml"))
+    program = options.program.read_text(encoding="utf-8") if options.program else None
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for task in options.tasks or every:
+            for size in options.size or SIZES:
+                context = context_of(task, size)
+                if size_of(context, "train") != "standard" and size not in context.spec.get("sizes", {}):
+                    continue
+                items = [Item(task, size, n, options.seconds, program, options.by) for n in range(count_of(context))]
+                found = list(pool.map(solved, items))
+                table = _stored(context.task_dir)
+                table[size] = {
+                    "template": fmean(one.shares[0] for one in found),
+                    "best": fmean(one.shares[1] for one in found),
+                    "instances": {one.digest: [one.template, one.best, one.source] for one in found},
+                }
+                (context.task_dir / FILE).write_text(table_text(table), encoding="utf-8")
+                print(f"{task} {size}: template {fmean(one.template for one in found):.6g}, "
+                      f"best known {fmean(one.best for one in found):.6g} ({found[0].source})", flush=True)  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
