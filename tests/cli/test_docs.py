@@ -18,7 +18,7 @@ COMMANDS = (
     "run", "validate", "tasks", "trainers", "schema", "doctor", "clean", "check-task", "kernel-server",
     "new config", "new task", "new trainer",
     "ls", "show", "logs", "ps", "attach", "cancel", "llm ls", "llm show", "llm cache",
-    "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
+    "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc", "data fetch",
     "report", "compare", "audit", "mirror mlflow", "mirror tensorboard",
 )  # fmt: skip
 CHEAP = ("--version", "tasks", "trainers", "schema")

@@ -28,6 +28,7 @@ COMMANDS = (
     "llm", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",
     "mirror", "report", "compare",
+    "data", "data fetch", "data list",
     "images build", "images list", "images verify", "images lock", "images push", "images pull",
 )  # fmt: skip
 
@@ -62,7 +63,7 @@ def test_every_command_is_told_in_a_line_of_80_columns_in_the_readmes_order() ->
     table = readme[readme.index("| command |") : readme.index("Exit codes:")]
     told = list(dict.fromkeys(re.findall(r"(?:trace-bench |, `)([a-z][a-z-]+)", table)))
     assert told == list(ORDER)
-    for group in ("images", "llm"):
+    for group in ("data", "images", "llm"):
         listed += on_a_terminal(group, "--help", columns=80).split("Commands:")[1].split("\n\n")[0].splitlines()[1:]
     for line in listed:
         assert line.rstrip().endswith(".") and "..." not in line and len(line) <= 80, line

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trace_bench.errors import ConfigError
+from trace_bench.homes import HOME_VARIABLE
 from trace_bench.images.archives import IN_BASE, keep, kept
-from trace_bench.images.paths import HOME_VARIABLE
 from trace_bench.images.recipe import load_families
 
 

@@ -62,6 +62,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "kernel-server": "Score kernels that come over HTTP, each in a sandbox.",
     },
     "This machine": {
+        "data": "Get published data sets that tasks can read.",
         "images": "Build, check, push and pull the images that jobs run in.",
         "harbor": "Install Harbor, which runs the trials of terminal_bench.",
         "doctor": "Say what this machine has and lacks.",

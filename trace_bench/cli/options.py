@@ -147,7 +147,12 @@ Roots = Annotated[
 ]
 DataRoot = Annotated[
     str | None,
-    Option("--data-root", "--data", metavar="FOLDER", help="Read published data (CO-Bench, OR-Library) here."),
+    Option(
+        "--data-root",
+        "--data",
+        metavar="FOLDER",
+        help="Read published data here, or of this collection.",
+    ),
 ]
 Suites = Annotated[str | None, Option(metavar="SUITES", help="Take only tasks of these suites; put commas between.")]
 

@@ -11,7 +11,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.task_choices import resolve_tasks
 from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
-from trace_bench.suites import user_data
+from trace_bench.suites import data_sources, user_data
 from trace_bench.suites.registry import TaskEntry, any_task, discover, load_suites, not_found, suite_names
 from trace_bench.suites.spec import Task, load_task_spec
 from trace_bench.trainers.base import Trainer
@@ -105,7 +105,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
         if config.data_root is not None and spec.data is not None:
             unread = False
             try:
-                data = user_data.find(spec.data, Path(config.data_root))
+                data = user_data.find(spec.data, data_sources.located(config.data_root))
             except ConfigError as error:
                 problems.append(f"{config.source.where(('data_root',))}: task {named.id}: {error}")
                 continue

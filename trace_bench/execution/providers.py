@@ -16,7 +16,7 @@ from trace_bench.gateway.real import OnWait
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.response_cache import ResponseCache
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.images.paths import data_home
+from trace_bench.homes import data_home
 from trace_bench.matrix import models_of
 from trace_bench.planning.models import real_models
 from trace_bench.planning.prices import frozen

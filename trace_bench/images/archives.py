@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.images.paths import data_home
+from trace_bench.homes import data_home
 
 IN_BASE = "base"
 """In place of a file: the base image has what the archive holds."""

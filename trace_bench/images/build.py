@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import trace_bench
 from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.homes import cache_home
 from trace_bench.images.archives import kept
 from trace_bench.images.base import resolve_base, wanted_base
 from trace_bench.images.context import dependencies_context, worker_context, write_context
@@ -27,7 +28,6 @@ from trace_bench.images.debian import Progress, gather_packages
 from trace_bench.images.engine import connect, engine_errors, inspect_image
 from trace_bench.images.layers import added_pins, family_named
 from trace_bench.images.lock import Base, ImagePin, Lock, building, read_lock, record
-from trace_bench.images.paths import cache_home
 from trace_bench.images.recipe import Family, dependencies_key, image_key
 from trace_bench.images.wheels import Target, gather, gather_pins
 from trace_bench.resources import package_dir

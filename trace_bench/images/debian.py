@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_bench.errors import EnvironmentUnavailable
+from trace_bench.homes import cache_home
 from trace_bench.images.engine import engine_errors
-from trace_bench.images.paths import cache_home
 
 if TYPE_CHECKING:
     from docker import DockerClient

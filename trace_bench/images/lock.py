@@ -19,7 +19,7 @@ from typing import Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from trace_bench.errors import EnvironmentUnavailable
-from trace_bench.images.paths import data_home
+from trace_bench.homes import data_home
 
 LOCK_NAME = "images.lock.json"
 
@@ -99,7 +99,7 @@ class Lock:
 
 
 def lock_path(home: Path | None = None) -> Path:
-    """The path of the lock; see `trace_bench.images.paths.data_home` for `home`."""
+    """The path of the lock; see `trace_bench.homes.data_home` for `home`."""
     return data_home(home) / LOCK_NAME
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from trace_bench.arguments import hint
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.images.paths import cache_home
+from trace_bench.homes import cache_home
 
 
 class MirrorError(EnvironmentUnavailable):

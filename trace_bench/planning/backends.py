@@ -26,7 +26,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.config.places import DockerConfig, ModalConfig
 from trace_bench.config.values import Section
 from trace_bench.errors import ConfigError
-from trace_bench.images.paths import data_home
+from trace_bench.homes import data_home
 from trace_bench.sandbox.backends import AUTO, backend_names, get_backend
 from trace_bench.sandbox.base import Backend
 

@@ -1,4 +1,4 @@
-"""The files of images on the host: the lock among the user's data, wheels among the user's cache."""
+"""The folders of the user that hold what outlives a run: data and cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ HOME_VARIABLE = "TRACE_BENCH_HOME"
 
 
 def data_home(home: Path | None = None) -> Path:
-    """The folder of the lock: `home`, else ``$TRACE_BENCH_HOME``, else the user's data folder. May not exist yet."""
+    """The folder of the image lock and of fetched data: `home`, else ``$TRACE_BENCH_HOME``, else the user's own.
+    May not exist yet."""
     if home is not None:
         return home
     if named := os.environ.get(HOME_VARIABLE):
