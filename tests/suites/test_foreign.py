@@ -16,6 +16,7 @@ from trace_bench.config import parse_config
 from trace_bench.config.selectors import select
 from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
+from trace_bench.suites.foreign import source
 from trace_bench.suites.registry import discover, resolve
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.worker.evaluate import evaluate_example
@@ -487,7 +488,7 @@ def test_only_arguments_that_the_template_changes_in_place_come_back(
     ],
 )
 def test_what_a_template_changes_is_read_from_its_source(body: str, changed: list[int]) -> None:
-    assert foreign.changed_arguments(f"def f(a, b):\n    {body}\n", "f") == changed
+    assert source.changed_arguments(f"def f(a, b):\n    {body}\n", "f") == changed
 
 
 def test_names_that_numpy_has_lost_are_there_while_the_task_runs(

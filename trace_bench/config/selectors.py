@@ -15,7 +15,7 @@ from trace_bench.config.frozen import FrozenDict
 from trace_bench.config.models import RunConfig, TaskConfig
 from trace_bench.config.source import Rows, Source, Table
 from trace_bench.errors import ConfigError
-from trace_bench.suites.registry import TaskEntry, discover, short_names, suite_names
+from trace_bench.suites.registry import TaskEntry, discover, other_names, suite_names
 from trace_bench.suites.spec import load_task_spec
 
 ALL = "all"
@@ -44,7 +44,7 @@ def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
     if any(not root.is_dir() for root in everywhere):
         return config
     entries = {entry.id: entry for entry in discover(sorted(wanted), everywhere)}
-    short = short_names(entries)
+    short = other_names(entries.values())
     if not any(is_selector(task.id) or (task.id not in entries and task.id in short) for task in config.tasks):
         return config
 

@@ -24,7 +24,7 @@ _KNOWN = {
     "typing", "typing_extensions", "unicodedata", "urllib.parse", "uuid", "warnings", "weakref", "zipfile", "zlib",
     "zoneinfo",
     "numpy", "scipy", "gymnasium", "gym", "Box2D",
-    "llm4ad_loader", "opto", "matplotlib", "tqdm", "pygame", "numba",
+    "llm4ad.base", "llm4ad.task", "llm4ad_loader", "opto", "matplotlib", "tqdm", "pygame", "numba",
 }  # fmt: skip
 """Modules that execute no source, with what is below them, except by the names that are signs."""
 _BUT = {"logging.config", "numpy.distutils", "numpy.testing"}

@@ -18,8 +18,10 @@ from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import data_dir, plug_ins
 from trace_bench.suites.base import Suite
-from trace_bench.suites.foreign import module_of
+from trace_bench.suites.foreign import module_of, suite_of
 from trace_bench.suites.kernelbench.described import is_file_of_kernelbench
+from trace_bench.suites.task_index import FILE as INDEX
+from trace_bench.suites.task_index import named_folder, nothing_below, read_index
 from trace_bench.suites.terminal_bench.described import is_harbor_task
 
 GROUP = "trace_bench.suites"
@@ -27,6 +29,8 @@ DEFAULT_SUITE = "llm4ad"
 """The suite of a task id without a colon."""
 KERNELS = "kernelbench"
 """The suite of files of KernelBench under an extra root: those in folders called ``level1``, ``level2``, …"""
+EVALUATIONS = "llm4ad_pkg"
+"""The suite of folders in LLM4AD's own shape under an extra root."""
 HARBOR = "terminal_bench"
 """The suite of folders in Harbor's own format under an extra root."""
 FOREIGN_SUITE = "internal"
@@ -41,16 +45,22 @@ _ID_ALIASES = {"veribench:smoke_placeholder": "veribench:gcd"}
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NUMBERED = re.compile(r"0*(?P<number>\d+)_(?P<name>.+)")
 _LLM4AD_ROOT = ("LLM4AD", "benchmark_tasks")
+_LLM4AD_CHECKOUT = ("llm4ad", "task")
 _SUITE_LINE = re.compile(r"""^\s*suite\s*=\s*(["'])(?P<name>[^"']*)\1\s*(#.*)?$""")
 
 
 @dataclass(frozen=True, order=True)
 class TaskEntry:
-    """The place of a task. Nothing of it has been read."""
+    """The place of a task. Nothing of it has been read.
+
+    Attributes:
+        by_path: the id that the path of its folder gives, where an ``index.json`` names the task otherwise.
+    """
 
     id: str
     suite: str
     folder: Path
+    by_path: str = ""
 
 
 def load_suites() -> dict[str, Suite]:
@@ -103,13 +113,15 @@ def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) ->
     """The tasks of `suites` (of all that are listed, if None), sorted by id.
 
     Args:
-        roots: extra folders with task folders. One that is the LLM4AD root (its path ends in
-            ``LLM4AD/benchmark_tasks``) takes the place of the LLM4AD tasks that come with the package. In any
-            other, a ``task.toml`` may say ``suite = "…"``; without it the task belongs to ``internal``. Foreign code
-            belongs to ``llm4ad``.
+        roots: extra folders with task folders. One that is an LLM4AD root (its path ends in
+            ``LLM4AD/benchmark_tasks``, or it has an ``index.json`` that names tasks) takes the place of the LLM4AD
+            tasks that come with the package. In any other, a ``task.toml`` may say ``suite = "…"``; without it the
+            task belongs to ``internal``. Foreign code belongs to ``llm4ad``; that in the shape of LLM4AD's own tasks to
+            ``llm4ad_pkg``, of which a root that ends in ``llm4ad/task`` takes the place.
 
     Raises:
-        ConfigError: an unknown suite, a root that is no folder, or one id in two folders.
+        ConfigError: an unknown suite, a root that is no folder or has no task, a broken ``index.json``, or one id in
+            two folders.
     """
     installed = load_suites()
     known = {*installed, *SUITES_WITHOUT_TASKS}
@@ -123,11 +135,17 @@ def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) ->
         if not root.is_dir():
             what = "is not a folder" if root.exists() else "does not exist"
             raise ConfigError(f"the task root {root} {what}; name a folder that holds task folders")
-        if _is_llm4ad_root(root):
+        index = read_index(root)
+        if index or root.resolve().parts[-2:] == _LLM4AD_ROOT:
             replaced.add(DEFAULT_SUITE)
-            _add(found, _entries(root, DEFAULT_SUITE, extra=True))
+            added = list(_indexed(_entries(root, DEFAULT_SUITE, extra=True), index))
         else:
-            _add(found, _foreign_entries(root, known))
+            if root.resolve().parts[-2:] == _LLM4AD_CHECKOUT:
+                replaced.add(EVALUATIONS)
+            added = list(_foreign_entries(root, known))
+        if not added:
+            raise ConfigError(nothing_below(root, index))
+        _add(found, added)
     for suite in installed.values():
         shown = suite.listed or suites is not None
         if suite.name in wanted and suite.name not in replaced and shown:
@@ -150,7 +168,7 @@ def resolve_all(task_ids: Sequence[str], roots: Sequence[Path] = ()) -> list[Tas
     wanted = [normalise_id(task_id) for task_id in task_ids]
     known = suite_names()
     entries = {e.id: e for e in discover(sorted({w.partition(":")[0] for w in wanted} & set(known)), roots)}
-    short = short_names(entries)
+    short = other_names(entries.values())
     full = [w if w in entries else short.get(w, w) for w in wanted]
     entries |= {w: entry for w in full if w not in entries and (entry := any_task(w)) is not None}
     for written, task_id in zip(task_ids, full, strict=True):
@@ -168,6 +186,12 @@ def any_task(task_id: str) -> TaskEntry | None:
     if suite is None or not suite.any_task or _PLAIN.fullmatch(name) is None:
         return None
     return TaskEntry(task_id, suite.name, _suite_root(suite) / suite.any_task)
+
+
+def other_names(entries: Iterable[TaskEntry]) -> dict[str, str]:
+    """``{other name: id}``: the short names of tasks, and the paths of folders that an ``index.json`` names."""
+    listed = list(entries)
+    return short_names(entry.id for entry in listed) | {entry.by_path: entry.id for entry in listed if entry.by_path}
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:
@@ -211,6 +235,9 @@ def not_found(
         return f"there is no suite {suite!r} (task id {written!r}){hint(suite, suites)}"
     if remedy is not None:
         return f"there is no task {written!r} here; {remedy}"
+    for root in roots:
+        if folder := named_folder(root, task_id.partition(":")[2]):
+            return f"there is no task {written!r}; {root / INDEX} names the folder {folder!r} for it, which is no task"
     near = hint(task_id, [i for i in ids if i.startswith(f"{suite}:")])
     if "did you mean" not in near:
         everywhere = [e.id for e in discover(None, roots)]
@@ -231,11 +258,15 @@ def _suite_root(suite: Suite) -> Path:
         raise EnvironmentUnavailable(str(error)) from error
 
 
-def _is_llm4ad_root(root: Path) -> bool:
-    return root.resolve().parts[-2:] == _LLM4AD_ROOT
+def _indexed(entries: Iterable[TaskEntry], index: dict[str, str]) -> Iterator[TaskEntry]:
+    """`entries` under the names that `index` has for their folders; one that it does not have keeps its own."""
+    for entry in entries:
+        key = index.get(entry.id.partition(":")[2])
+        named = f"{entry.suite}:{key}"
+        yield entry if key is None or named == entry.id else TaskEntry(named, entry.suite, entry.folder, entry.id)
 
 
-def _add(found: dict[str, TaskEntry], entries: Iterator[TaskEntry]) -> None:
+def _add(found: dict[str, TaskEntry], entries: Iterable[TaskEntry]) -> None:
     for entry in entries:
         other = found.setdefault(entry.id, entry)
         if other is not entry and other.folder.resolve() != entry.folder.resolve():
@@ -258,7 +289,7 @@ def _foreign_entries(root: Path, known: set[str]) -> Iterator[TaskEntry]:
             yield TaskEntry(f"{HARBOR}:{name}", HARBOR, folder)
             continue
         foreign = not (folder / _SPEC).is_file()
-        suite = DEFAULT_SUITE if foreign else _named_suite(folder / _SPEC) or FOREIGN_SUITE
+        suite = suite_of(folder) if foreign else _named_suite(folder / _SPEC) or FOREIGN_SUITE
         if suite not in known:
             raise ConfigError(f"{folder / _SPEC}: there is no suite {suite!r}{hint(suite, known)}")
         yield TaskEntry(f"{suite}:{name}", suite, folder)

@@ -137,10 +137,10 @@ class ForeignSpec(Table):
     """Code that was not written for this package: how it runs, `trace_bench.suites.llm4ad.compat` knows."""
 
     module: str = Field(min_length=1)
-    """A file of the folder that defines ``build_trace_problem``; or, of a `package`, its module below ``task``."""
+    """A file of the folder, whose name says the shape; or, of a `package`, its module below ``task``."""
     package: Literal["llm4ad"] | None = None
     evaluation: str | None = None
-    """The class, of a package."""
+    """The class, of a package or of a file ``evaluation.py``."""
     free: bool = True
     """Whether it takes arguments whose names are not known."""
     executes_candidates: bool = False

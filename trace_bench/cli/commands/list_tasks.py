@@ -46,9 +46,9 @@ def _selected(entries: Sequence[TaskEntry], selectors: Sequence[str]) -> list[Ta
         ConfigError: a selector fits none.
     """
     from trace_bench.config.selectors import fitting, is_selector
-    from trace_bench.suites.registry import normalise_id, short_names
+    from trace_bench.suites.registry import normalise_id, other_names
 
-    short = short_names(entry.id for entry in entries)
+    short = other_names(entries)
     found: set[str] = set()
     for written in selectors:
         wanted = normalise_id(written)

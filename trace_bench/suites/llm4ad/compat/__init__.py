@@ -15,10 +15,10 @@ def build(context: BuildContext) -> Problem:
     Raises:
         ProblemError: the code is at fault, or asks for something that is not here.
     """
-    if context.spec["foreign"].get("package"):
-        from trace_bench.suites.llm4ad.compat import package
+    if context.spec["foreign"].get("evaluation"):
+        from trace_bench.suites.llm4ad.compat import evaluation
 
-        return package.build(context)
+        return evaluation.build(context)
     from trace_bench.suites.llm4ad.compat import folder
 
     return folder.build(context)

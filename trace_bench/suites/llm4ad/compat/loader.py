@@ -45,6 +45,30 @@ class Evaluation(ABC):
         """The score of the program, higher is better; None for a failure."""
 
 
+class LLM4ADEvaluation(Evaluation):
+    """Stands for ``llm4ad.base.Evaluation``, whose arguments have another order.
+
+    Raises:
+        ProblemError: it asks for a change of the program, such as a seed in its first line.
+    """
+
+    def __init__(
+        self,
+        template_program: Any = "",
+        task_description: str = "",
+        use_numba_accelerate: bool = False,
+        use_protected_div: bool = False,
+        protected_div_delta: float = 1e-5,
+        random_seed: int | None = None,
+        timeout_seconds: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        changes = {"use_numba_accelerate": use_numba_accelerate, "use_protected_div": use_protected_div}
+        super().__init__(str(template_program), task_description, timeout_seconds, random_seed, **changes, **kwargs)
+        if random_seed is not None:
+            raise ProblemError("the evaluator asks for random_seed, which changes the program; that is not done here")
+
+
 class AutonomousEvaluatorGuide(Guide):
     """Has `evaluator` evaluate a program, as a function that runs in the candidate's own process."""
 

@@ -23,7 +23,8 @@ from trace_bench.worker.problem import ProblemError
 
 _lock = threading.RLock()
 _numbers = itertools.count()
-_OURS = {"opto", "llm4ad_loader", "trace_bench", "numpy", "scipy", "gymnasium"}
+_TASKS = "llm4ad.task."
+_OURS = {"opto", "llm4ad", "llm4ad_loader", "trace_bench", "numpy", "scipy", "gymnasium"}
 _QUIET = (
     "matplotlib",
     "matplotlib.pyplot",
@@ -42,11 +43,12 @@ class World:
     """The modules of one task folder.
 
     Args:
-        folder: whose files are importable by their bare names; None has none.
+        folder: whose files are importable by their bare names, and as ``llm4ad.task.….NAME``; what else of llm4ad they
+            may import is stood in for. None has no files, and the package llm4ad as it is installed.
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._own: dict[str, ModuleType] = _stand_ins()
+        self._own: dict[str, ModuleType] = _stand_ins() | (_llm4ad() if folder is not None else {})
         self._siblings = _Siblings(folder) if folder is not None else None
         self._last = _LastResort()
 
@@ -101,13 +103,23 @@ class World:
 
 
 class _Siblings(MetaPathFinder):
-    """Files of the task's folder, ahead of installed packages; never in place of the standard library."""
+    """Files of the task's folder, ahead of installed packages; never in place of the standard library.
+
+    LLM4AD's own tasks name their files from the top of its package: below ``llm4ad.task``, the last word of a name is
+    a file of the folder, or else the name is that of a package without code.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self.found: set[str] = set()
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.startswith(_TASKS):
+            made = PathFinder.find_spec(name, [self._folder])
+            if made is None or made.loader is None:
+                made = ModuleSpec(name, None, is_package=True)
+                made.submodule_search_locations = [self._folder]
+            return made
         if path is not None or name in sys.stdlib_module_names or name in _OURS:
             return None
         spec = PathFinder.find_spec(name, [self._folder])
@@ -216,3 +228,19 @@ def _stand_ins() -> dict[str, ModuleType]:
         "opto.trainer.guides": opto_guide,
         "llm4ad_loader": loader,
     }
+
+
+def _llm4ad() -> dict[str, ModuleType]:
+    """The package llm4ad as evaluations in its own shape import it."""
+    names = ("llm4ad", "llm4ad.base", "llm4ad.base.evaluate", "llm4ad.task")
+    found: dict[str, Any] = {name: ModuleType(name) for name in names}
+    for name, module in found.items():
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(found[parent], last, module)
+    for name in ("llm4ad", "llm4ad.base", "llm4ad.task"):
+        found[name].__path__ = []
+    for name in ("llm4ad.base", "llm4ad.base.evaluate"):
+        found[name].Evaluation = loader.LLM4ADEvaluation
+    # The functions that read the data of its CO-Bench tasks.
+    return found | {"llm4ad.task.optimization.co_bench.utils": loader}

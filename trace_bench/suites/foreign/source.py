@@ -1,15 +1,8 @@
-"""Task folders without a ``task.toml``, whose module defines ``build_trace_problem(**eval_kwargs)``: found, and
-described from their source. Nothing of them is imported.
-
-What such a folder must be for its jobs to be protected: its files import what is known to execute nothing, and none
-executes source, as far as a reader can tell (`signs_of_execution`). Its evaluator then gets a function that calls the
-candidate in its own process (`trace_bench.suites.llm4ad.compat`).
-"""
+"""What the source of foreign task code says, read without importing it."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,68 +11,20 @@ from trace_bench.errors import ConfigError
 from trace_bench.suites import code_execution
 from trace_bench.worker import source_scan
 
-BUILDER = "build_trace_problem"
 FAILURE = -1_000_000.0
-"""What a failure is worth there."""
+"""What a failure is worth in foreign code."""
 TIMEOUT = 30.0
 """Seconds that a candidate has there for the whole evaluation, unless the folder says otherwise."""
+LARGE_IMAGE = "llm4ad+llm4ad_pkg"
+"""The image that has the packages of `_LARGE`, too."""
 
-_DEFINED = re.compile(rb"^def " + BUILDER.encode() + rb"\s*\(", re.MULTILINE)
+_LARGE = {"networkx", "numba", "pandas", "pymoo", "sympy"}
 _CHANGING = {
     "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem",
     "fill",
 }  # fmt: skip
 _COMPILED = (".so", ".pyd", ".pyc")
 _TYPES = {bool: "bool", int: "int", float: "float", str: "str", list: "list"}
-
-
-def module_of(folder: Path) -> str | None:
-    """The file of `folder` that defines the builder at its top level, by a search in its text; None if none does."""
-    for name in ("__init__.py", f"{folder.resolve().name}.py", "get_instance.py"):
-        try:
-            if _DEFINED.search((folder / name).read_bytes()):
-                return name
-        except OSError:
-            continue
-    return None
-
-
-def described(folder: Path, module: str) -> dict[str, Any]:
-    """The substitute for the ``task.toml`` of such a folder.
-
-    Raises:
-        ConfigError: the module is not Python, or does not define the builder.
-    """
-    path = folder / module
-    tree = _parsed(path)
-    builder = source_scan.functions(tree).get(BUILDER)
-    if builder is None:
-        raise ConfigError(f"{path}: defines no function {BUILDER} at its top level")
-    said = _literals(tree)
-    doc = (ast.get_docstring(tree) or "").strip()
-    task = _text(said, "TASK_DESCRIPTION", "task_description")
-    statement = "\n\n".join(dict.fromkeys(t for t in (task, _text(said, "OBJECTIVE_TEXT")) if t)) or doc
-    arguments, free = _arguments(builder)
-    defaults = said.get("EVAL_KWARGS")
-    seconds = defaults.get("timeout_seconds") if isinstance(defaults, dict) else None
-    timeout = float(seconds) if isinstance(seconds, int | float) and 0 < seconds < 1e6 else TIMEOUT
-    signs = list(signs_of_execution(folder))
-    spec: dict[str, Any] = {
-        "title": (doc.splitlines() or [""])[0].strip() or folder.resolve().name.replace("_", " "),
-        "statement": statement or f"Improve the parameter of {folder.resolve().name}, by what its guide says.",
-        "interaction": "policy" if _text(said, "ENTRY_NAME") else "value",
-        "tags": ["foreign"],
-        "score": {"direction": "maximize", "failure": FAILURE},
-        "limits": {"wall_seconds": timeout, "cpu_seconds": max(timeout, TIMEOUT), "memory_mb": 1024},
-        "eval_kwargs": arguments,
-        "foreign": {"module": module, "free": free, "executes_candidates": bool(signs), "signs": signs[:8]},
-    }
-    if changed := changed_arguments(_text(said, "TEMPLATE_FUNCTION"), _text(said, "ENTRY_NAME")):
-        spec["foreign"]["in_place"] = changed
-    for key, name in (("entry", "ENTRY_NAME"), ("signature", "FUNCTION_SIGNATURE")):
-        if text := _text(said, name):
-            spec[key] = text
-    return spec
 
 
 def signs_of_execution(folder: Path) -> Iterator[str]:
@@ -99,9 +44,33 @@ def signs_of_execution(folder: Path) -> Iterator[str]:
         elif path.suffix == ".py":
             is_package = path.name == "__init__.py"
             module = ".".join(parts[:-1] if is_package else [*parts[:-1], path.stem])
-            sources[name] = code_execution.SourceFile(module, is_package, _parsed(path))
+            sources[name] = code_execution.SourceFile(module, is_package, parsed(path))
     for name, line, what in code_execution.findings(sources):
         yield f"{name}, line {line}: {what}"
+
+
+def image_of(folder: Path) -> str | None:
+    """The image family that has what the files of `folder` import; None if the suite's own has it."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(parsed(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if any(name.partition(".")[0] in _LARGE for name in names):
+                return LARGE_IMAGE
+    return None
+
+
+def common(folder: Path, timeout: float) -> dict[str, Any]:
+    """What the descriptions of all foreign folders have. `timeout` is that of a whole evaluation, in seconds."""
+    signs = list(signs_of_execution(folder))
+    image = image_of(folder)
+    return {
+        "tags": ["foreign"],
+        "score": {"direction": "maximize", "failure": FAILURE},
+        "limits": {"wall_seconds": timeout, "cpu_seconds": max(timeout, TIMEOUT), "memory_mb": 1024},
+        "foreign": {"executes_candidates": bool(signs), "signs": signs[:8]},
+        **({"image": image} if image else {}),
+    }
 
 
 def changed_arguments(source: str, entry: str) -> list[int]:
@@ -122,7 +91,7 @@ def changed_arguments(source: str, entry: str) -> list[int]:
     return [i for i, name in enumerate(names) if name in changed - rebound]
 
 
-def _parsed(path: Path) -> ast.Module:
+def parsed(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes())
     except (SyntaxError, ValueError) as error:
@@ -135,7 +104,7 @@ def _parsed(path: Path) -> ast.Module:
         raise ConfigError(f"{path}: is nested too deeply to be read") from None
 
 
-def _literals(tree: ast.Module) -> dict[str, Any]:
+def literals(tree: ast.Module) -> dict[str, Any]:
     """Literals that the top level assigns to names; the last assignment counts."""
     found: dict[str, Any] = {}
     for node in tree.body:
@@ -152,11 +121,11 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
     return found
 
 
-def _text(said: dict[str, Any], *names: str) -> str:
+def text(said: dict[str, Any], *names: str) -> str:
     return next((said[name].strip() for name in names if isinstance(said.get(name), str)), "")
 
 
-def _arguments(builder: ast.FunctionDef) -> tuple[dict[str, dict[str, Any]], bool]:
+def arguments_of(builder: ast.FunctionDef) -> tuple[dict[str, dict[str, Any]], bool]:
     """The arguments that the builder names with a plain default, as ``[eval_kwargs]`` has them; and whether it takes
     others too."""
     found: dict[str, dict[str, Any]] = {}

@@ -1,5 +1,7 @@
-"""Builds problems from the evaluations of the installed package ``llm4ad``, without running its own ``__init__`` files:
-those import its search methods, and these much else."""
+"""Builds problems from evaluations in the shape of LLM4AD's own: of a folder, or of the installed package ``llm4ad``.
+
+The package's own ``__init__`` files are not run: those import its search methods, and these much else.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from trace_bench.suites.llm4ad.compat.candidate import judged, missing
 from trace_bench.suites.llm4ad.compat.folder import signature_of
 from trace_bench.suites.llm4ad.compat.modules import World
 from trace_bench.suites.llm4ad.compat.session import Session
-from trace_bench.suites.task_folder import scoring
+from trace_bench.suites.task_folder import scoring, task_fault
 from trace_bench.worker import source_scan
 from trace_bench.worker.problem import BuildContext, Example, Parameter, Problem, ProblemError
 
@@ -25,16 +27,21 @@ def build(context: BuildContext) -> Problem:
     """Build the problem of the evaluation that ``[foreign]`` names.
 
     Raises:
-        ProblemError: the package is not in the image, or raised.
+        ProblemError: the package is not in the image, or the code raised.
     """
     table = context.spec["foreign"]
-    here, world = Session.of(context), World(None)
+    module, name, arguments = str(table["module"]), str(table["evaluation"]), session.arguments(context)
+    of_package = bool(table.get("package"))
+    here, world = Session.of(context), World(None if of_package else context.task_dir)
     with world.entered(), session.entered(here):
-        evaluation = _evaluation(world, str(table["module"]), str(table["evaluation"]), session.arguments(context))
+        if of_package:
+            evaluation = _of_package(world, module, name, arguments)
+        else:
+            evaluation = _of_folder(world, context.task_dir / module, name, arguments)
     template = str(evaluation.template_program).strip() + "\n"
     entry = str(context.spec["entry"])
     if entry not in source_scan.functions(template):
-        raise ProblemError(f"the template of llm4ad's {table['module']} defines no {entry}")
+        raise ProblemError(f"the template of llm4ad's {module} defines no {entry}")
     score = scoring(context)
     seconds = float(context.eval_kwargs.get("timeout_seconds") or context.spec["limits"]["wall_seconds"])
     signature = signature_of(template, entry)
@@ -65,7 +72,18 @@ class _Guide:
             return judged(self.session, evaluate, "", response, self.entry, self.seconds)
 
 
-def _evaluation(world: World, module: str, name: str, arguments: dict[str, Any]) -> Any:
+def _of_folder(world: World, path: Path, name: str, arguments: dict[str, Any]) -> Any:
+    try:
+        return getattr(world.load(path), name)(**arguments)
+    except ProblemError:
+        raise
+    except ImportError as error:
+        raise missing(error) from error
+    except (Exception, SystemExit) as error:
+        raise task_fault(path, error) from error
+
+
+def _of_package(world: World, module: str, name: str, arguments: dict[str, Any]) -> Any:
     found = importlib.util.find_spec("llm4ad")
     if found is None or not found.submodule_search_locations:
         raise ProblemError("the package llm4ad is not installed here; these tasks run in the image llm4ad+llm4ad_pkg")
