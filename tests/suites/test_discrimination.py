@@ -252,7 +252,7 @@ def test_published_files_are_judged_by_their_best_known_scores(
     assert shares == pytest.approx([20 / 80, 20 / 50, 20 / 100])
     second = scored(problem, "reference.py", programs)[1]
     assert "better than the best known score, 50 (a paper)" in second.feedback
-    assert second.metrics["gap"] == pytest.approx((80 - 20) / 30, abs=1e-6)
+    assert second.metrics["gap"] == pytest.approx((80 - 10) / (50 - 10), abs=1e-6), "the template is taken to be at 0.2"
 
 
 def test_a_broken_table_is_the_tasks_fault(folder: Path) -> None:

@@ -234,11 +234,9 @@ class Judge:
     def _best_published(self, instance: Instance) -> tuple[float, str] | None:
         """The best known score of an instance from a file, as the table or the file itself says, and its source."""
         name = self._published.name(instance) if self._published is not None else None
-        if name is None:
-            return None
-        found = self._table.published(name) if self._table is not None else None
-        in_file = instance.get(IN_FILE)
-        return found if found is not None or in_file is None else (float(in_file), "its file")
+        if name is not None and self._table is not None and (found := self._table.published(name)) is not None:
+            return found
+        return (float(instance[IN_FILE]), "its file") if IN_FILE in instance else None
 
     def _share(self, instance: Instance, score: float) -> float:
         if own := self._hook("normalised"):
@@ -252,6 +250,8 @@ class Judge:
 
     def target(self, instance: Instance) -> float:
         """The score whose normalised value is 1."""
+        if published := self._best_published(instance):
+            return published[0]
         for found in (self._once("target", instance), self._bound(instance)):
             if found is not None:
                 return found

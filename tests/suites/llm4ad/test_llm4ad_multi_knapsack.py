@@ -125,6 +125,8 @@ def test_published_knapsacks_are_read(task: GetTask) -> None:
     assert first["profits"].tolist() == [5, 4, 3] and first["weights"].tolist() == [[1, 2, 3], [4, 5, 6.5]]
     assert first["capacities"].tolist() == [4, 10] and second["capacities"].tolist() == [3]
     assert task(PLAIN).play(task(PLAIN).program("reference"), first) == 9
+    assert first["best_known"] == 9 and "best_known" not in second
+    assert task(PLAIN).judge.normalised(first, 4.5) == 0.5
 
 
 PETERSEN = """1

@@ -198,8 +198,8 @@ def test_whole_published_files_are_read(task: GetTask) -> None:
     one = task(WHOLE)
     text = " 2\n u120_00\n 150 3 2\n100\n 50\n20\n t60_00\n 100.0 3 1\n 47.3\n27.2\n25.5\n"
     first, second = one.module.read(text, "binpack1.txt")
-    assert first == {"capacity": 150, "sizes": [100, 50, 20], "known": 2}
-    assert second == {"capacity": 1000, "sizes": [473, 272, 255], "known": 1}
+    assert first == {"capacity": 150, "sizes": [100, 50, 20], "best_known": 2}
+    assert second == {"capacity": 1000, "sizes": [473, 272, 255], "best_known": 1}
     assert one.play(lambda capacity, n, items: [[0, 1, 2]], second) == 1
     assert one.judge.target(first) == 2 and one.judge.target(FOUR) == 2
 

@@ -80,7 +80,10 @@ Machines
 def test_files_with_routes_are_read(name: str, task: GetTask) -> None:
     other = ROUTED.replace("Times", "processing times :").replace("Nb", "number").replace("Machines\n", "machines :\n")
     one, same = task(name).module.read(ROUTED + "\n" + other, "tai3_2.txt")
-    assert one == same == {"times": [[3, 2], [4, 1], [2, 2]], "machines": [[0, 1], [1, 0], [1, 0]]}
+    assert one == same == {"best_known": 12, "times": [[3, 2], [4, 1], [2, 2]], "machines": [[0, 1], [1, 0], [1, 0]]}
+    assert task(name).judge.normalised(one, 16.0) == 0.75, "by the published makespan, as CO-Bench has it"
+    (unknown,) = task(name).module.read(ROUTED.replace(", Upper bound, Lower bound", ""), "tai3_2.txt")
+    assert "best_known" not in unknown
 
 
 def test_flow_shop_files_have_a_row_for_each_machine(task: GetTask) -> None:
@@ -91,7 +94,7 @@ processing times :
  79  3 11
 """
     first, second = task(FLOW).module.read(text * 2, "tai3_2.txt")
-    assert first == second == {"times": [[54, 79], [83, 3], [15, 11]]}
+    assert first == second == {"best_known": 12, "times": [[54, 79], [83, 3], [15, 11]]}
 
 
 @pytest.mark.parametrize(

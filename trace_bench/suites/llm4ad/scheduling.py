@@ -7,6 +7,7 @@ A *shop* has jobs of one operation on each machine. ``times[j][k]`` is how long 
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -158,12 +159,12 @@ def read_shops(text: str, *, routes: bool) -> list[dict[str, Any]]:
 
     Above each part stands a line of words: the sizes (number of jobs, number of machines, seeds, bounds), the
     processing times and, if `routes`, the machines, which count from 1. With routes a row is a job; without, the
-    rows of times are machines. What was known of an instance is left out.
+    rows of times are machines. The upper bound that the line of words names is the best known makespan.
 
     Raises:
         DataError: the text is of another format.
     """
-    parts = list(_parts(text))
+    parts, heads = list(_parts(text)), [line for line in text.splitlines() if any(c.isalpha() for c in line)]
     step = 3 if routes else 2
     if not parts or len(parts) % step:
         raise DataError(f"has {len(parts)} headed parts; each instance has {step}")
@@ -176,7 +177,9 @@ def read_shops(text: str, *, routes: bool) -> list[dict[str, Any]]:
         across, down = (m, n) if routes else (n, m)
         rows = [[body.count("a processing time") for _ in range(across)] for _ in range(down)]
         body.end()
-        one: dict[str, Any] = {"times": rows if routes else [list(job) for job in zip(*rows, strict=True)]}
+        one: dict[str, Any] = _best_known(heads[at], sizes) | {
+            "times": rows if routes else [list(job) for job in zip(*rows, strict=True)]
+        }
         if routes:
             one["machines"] = [[machine - 1 for machine in parts[at + 2].integers(m, "a machine")] for _ in range(n)]
             parts[at + 2].end()
@@ -185,6 +188,13 @@ def read_shops(text: str, *, routes: bool) -> list[dict[str, Any]]:
                     raise DataError(f"has a job, number {j + 1}, that does not name each of the machines 1 .. {m} once")
         found.append(one)
     return found
+
+
+def _best_known(head: str, sizes: Numbers) -> dict[str, Any]:
+    """What follows the numbers of jobs and machines, as `head` names it: seeds, ``upper bound``, ``lower bound``."""
+    names = [name.strip() for name in re.split(r",| and ", head.lower().strip().rstrip(":"))]
+    values = dict(zip(names[2:], iter(lambda: None if sizes.done else sizes.real("a bound"), None), strict=False))
+    return {"best_known": values["upper bound"]} if values.get("upper bound") else {}
 
 
 def _parts(text: str) -> Iterator[Numbers]:

@@ -58,7 +58,7 @@ def _problem(numbers: Numbers) -> dict[str, Any]:
         raise DataError(
             f"problem {label[:40]}: sizes and capacity need more than {_DECIMALS} decimals, or are too large"
         )
-    return {"capacity": round(capacity * scale), "sizes": [round(size * scale) for size in sizes], "known": known}
+    return {"capacity": round(capacity * scale), "sizes": [round(size * scale) for size in sizes], "best_known": known}
 
 
 def _scale(values: list[float]) -> int | None:
@@ -114,11 +114,6 @@ def worst(instance: dict[str, Any]) -> float:
 def bound(instance: dict[str, Any]) -> float:
     """See `binpacking.lower_bound`; of triplets it is the optimum."""
     return float(binpacking.lower_bound(instance["sizes"], instance["capacity"]))
-
-
-def target(instance: dict[str, Any]) -> float:
-    """The best known number of bins of a published instance, else the bound."""
-    return float(instance.get("known") or bound(instance))
 
 
 def remark(instance: dict[str, Any], bins: list[list[int]]) -> str:

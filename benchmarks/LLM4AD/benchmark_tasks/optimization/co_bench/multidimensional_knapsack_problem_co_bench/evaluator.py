@@ -31,7 +31,7 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     found = []
     for _ in range(reading.some(numbers, "the number of problems")):
         n, m = numbers.count("the number of items", most=100_000), numbers.count("the number of constraints", most=1000)
-        numbers.real("the best value known")
+        known = numbers.real("the best value known")
         if n * m == 0:
             raise DataError(f"has a problem with {n} items and {m} constraints")
         found.append(
@@ -43,6 +43,8 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
         )
         if min(array.min() for array in found[-1].values()) < 0:
             raise DataError(f"has a negative profit, weight or capacity in problem {len(found)}")
+        if known > 0:
+            found[-1]["best_known"] = known
     numbers.end()
     return found
 

@@ -37,12 +37,12 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
     found = []
     for _ in range(reading.some(numbers, "the number of problems", most=1000)):
         numbers.integer("the number of a problem")
-        numbers.real("the best known value")
+        known = numbers.real("the best known value")
         n = reading.some(numbers, "the number of customers", most=5000)
         p, capacity = reading.some(numbers, "the number of medians", most=n), numbers.real("the capacity")
         rows = np.array([numbers.reals(4, "a customer's number, x, y or demand") for _ in range(n)]).reshape(n, 4)
         _check(p, capacity, rows[:, 1:3], rows[:, 3])
-        found.append(made(p, capacity, rows[:, 1:3], rows[:, 3]))
+        found.append(made(p, capacity, rows[:, 1:3], rows[:, 3]) | ({"best_known": known} if known > 0 else {}))
     numbers.end()
     return found
 

@@ -16,7 +16,7 @@ from trace_bench.suites.llm4ad import routing
 def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
     """Cities drawn uniformly from the unit square; half to all of `problem_size` of them."""
     n = int(rng.integers((problem_size + 1) // 2, problem_size, endpoint=True))
-    return {"nodes": rng.random((n, 2)), "tour": None}
+    return {"nodes": rng.random((n, 2))}
 
 
 def read(text: str, name: str) -> list[dict[str, Any]]:
@@ -33,7 +33,10 @@ def read(text: str, name: str) -> list[dict[str, Any]]:
             nodes.append((numbers.real("an x coordinate"), numbers.real("a y coordinate")))
         if len(nodes) < 2:
             raise DataError(f"line {number + 1}: has {len(nodes)} cities; a tour needs two")
-        found.append({"nodes": np.array(nodes), "tour": _known(Numbers("\n" * number + tour), len(nodes), number + 1)})
+        known = _known(Numbers("\n" * number + tour), len(nodes), number + 1)
+        found.append({"nodes": np.array(nodes)})
+        if known is not None:
+            found[-1]["best_known"] = score(found[-1], known)
     if not found:
         raise DataError("holds no instance")
     return found
@@ -68,11 +71,6 @@ def worst(instance: dict[str, Any]) -> float:
 
 def bound(instance: dict[str, Any]) -> float:
     return routing.tour_bound_of_points(instance["nodes"])
-
-
-def target(instance: dict[str, Any]) -> float | None:
-    """The published tour's length, where there is one."""
-    return None if instance["tour"] is None else score(instance, instance["tour"])
 
 
 def remark(instance: dict[str, Any], tour: list[int]) -> str:
