@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli import cli
+from tests.integration.cli import REPOSITORY, cli
 from trace_bench.cli.new import new_task
 
 pytestmark = pytest.mark.docker
@@ -35,3 +35,20 @@ def test_new_tasks_pass_the_check_and_a_spoilt_one_is_told_why(images: Path, tmp
         "programs/reference.py", "programs/broken.py is to fail, and fails on 0 of 5 instances",
     ]  # fmt: skip
     assert spoilt["remarks"] == ["the statement does not say that the score is to be minimized"]
+
+
+def test_foreign_code_runs_its_own_template_and_programs_of_the_user(images: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "sorts.py"
+    mine.write_text("def arrange(numbers):\n    return sorted(numbers.tolist())\n")
+    broken = tmp_path / "broken.py"
+    broken.write_text("def arrange(numbers):\n    return numbers[len(numbers)]\n")
+    foreign = str(REPOSITORY / "tests" / "foreign")
+    done = cli("check-task", "proxied", "--root", foreign, "--program", str(mine), home=images)
+    assert done.returncode == 0, done.stderr
+    said = [line.split()[:2] for line in done.stdout.splitlines()]
+    assert said[0] == ["OK", "task"] and said[2] == ["sorts.py", "1"]
+    assert said[1][0] == "template" and 0 < float(said[1][1]) < 1
+    done = cli("check-task", "proxied", "objects", "--root", foreign, "--program", str(broken), home=images)
+    assert done.returncode == 1
+    assert "problem: broken.py fails on 1 of 1 instances: call failed at line 2: IndexError" in done.stdout
+    assert "problem: task: build_error: the evaluator calls measure" in done.stdout, "the template itself cannot run"

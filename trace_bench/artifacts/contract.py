@@ -176,6 +176,7 @@ class JobSpec(Model):
         until: the last phase that runs. A job that ends with ``build`` says what its problem is like: nothing is
             trained or scored, and no model is asked. One that ends with ``programs`` says besides what the programs
             that come with the task score. No part of its identity.
+        programs: sources by name, of a job that ends with ``programs``: they are run, too. No part of its identity.
         stop_at: of mode replay: where training ends. No clock ends it there.
         states_given: the states that are scored come with the job; nothing is trained. No part of its identity.
         memo: a state that was evaluated on an example is not evaluated there again, nor counted. False where the task
@@ -197,6 +198,7 @@ class JobSpec(Model):
     limits: JobLimits = JobLimits()
     objective: ObjectiveSpec = ObjectiveSpec()
     until: Literal["build", "programs", "score"] = "score"
+    programs: dict[Name, str] = {}
     stop_at: StopPoint | None = None
     states_given: bool = False
     memo: bool = False

@@ -50,10 +50,10 @@ class ParameterReport(Model):
 
 
 class ProgramReport(Model):
-    """The score of a program that comes with a task on the training examples.
+    """The score of a program that comes with a task, or with a job, on the training examples.
 
     Attributes:
-        role: ``template``, ``level``, ``reference``, ``worse``, ``alternatives`` or ``broken``.
+        role: ``template``, ``level``, ``reference``, ``worse``, ``alternatives`` or ``broken``; ``given`` with the job.
         score: mean over `examples`, natural units.
         failed: number of examples on which it failed.
         feedback: of the first of these, else of the first example.

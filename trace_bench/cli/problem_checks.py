@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.outputs import BuildReport, ProgramReport
+from trace_bench.errors import ConfigError
 from trace_bench.execution.validate import ProblemCheck
 from trace_bench.suites.lint import lint
 from trace_bench.suites.spec import Task
@@ -63,6 +66,25 @@ def check_fields(check: ProblemCheck) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------- check-task
 
 
+def programs_of(files: Sequence[Path]) -> dict[str, str]:
+    """The programs of a user, by the names of their files.
+
+    Raises:
+        ConfigError: one cannot be read, or two have one name.
+    """
+    found: dict[str, str] = {}
+    for path in files:
+        if path.name in found:
+            raise ConfigError(f"--program {path}: another program is called {path.name}, too; rename one of them")
+        try:
+            found[path.name] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"--program {path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+        except OSError as error:
+            raise ConfigError(f"--program {path}: cannot be read: {error.strerror or error}") from None
+    return found
+
+
 def programs_fields(check: ProblemCheck, task: Task) -> dict[str, Any]:
     """A task and what its programs score, as ``check-task --json`` has it."""
     report = check.report
@@ -113,7 +135,8 @@ def _better(report: BuildReport, a: float, b: float) -> bool:
 
 def program_text(program: ProgramReport) -> str:
     """The score of a program of a task as text."""
-    parts = [f"{program.role:12s} {program.score:<12.6g}"]
+    label = program.name if program.role == "given" else program.role
+    parts = [f"{label:12s} {program.score:<12.6g}"]
     parts += [f"{name} {program.metrics[name]:.3f}" for name in ("gap", "normalised") if name in program.metrics]
     parts.append(f"{program.seconds:.2f} s")
     if program.failed:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from trace_bench.artifacts.contract import ModelRef
@@ -57,6 +58,7 @@ def check_problems(
     found: Callable[[ProblemCheck], None],
     stop_wanted: Callable[[], str | None] = lambda: None,
     until: Literal["build", "programs"] = "build",
+    programs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
     """Build the problem of every task and set of arguments of `plan` once, with the first seed.
 
@@ -67,6 +69,7 @@ def check_problems(
         found: called with each outcome, in the order of the plan.
         stop_wanted: not None ends it; asked often, from many threads.
         until: ``programs`` runs the programs that come with the tasks, too.
+        programs: sources by name, by task id: with ``programs``, they are run as well.
 
     Raises:
         Interrupted: it was asked to stop. All sandboxes are gone.
@@ -91,11 +94,10 @@ def check_problems(
         )
 
         def check(planned: PlannedJob) -> ProblemCheck | None:
-            return (
-                None
-                if stop(planned.job_id)
-                else _check(runner, ending_early(plan.prepare(planned), layout.run_id, until))
-            )
+            if stop(planned.job_id):
+                return None
+            given = programs.get(planned.task_id, {})
+            return _check(runner, ending_early(plan.prepare(planned), layout.run_id, until, given))
 
         done = 0
         with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="build") as pool:
@@ -119,9 +121,15 @@ def first_of_each_problem(jobs: Iterable[PlannedJob]) -> list[PlannedJob]:
     return list(first.values())
 
 
-def ending_early(prepared: PreparedJob, run: str, until: Literal["build", "programs"]) -> PreparedJob:
-    """`prepared` as a job of `run` that ends when its problem is built, with the stub model."""
-    spec = prepared.spec.model_copy(update={"run_id": run, "until": until, "model": _STUB})
+def ending_early(
+    prepared: PreparedJob,
+    run: str,
+    until: Literal["build", "programs"],
+    programs: Mapping[str, str] = MappingProxyType({}),
+) -> PreparedJob:
+    """`prepared` as a job of `run` that ends when its problem is built, with the stub model and these programs."""
+    changes = {"run_id": run, "until": until, "model": _STUB, "programs": dict(programs)}
+    spec = prepared.spec.model_copy(update=changes)
     meta = prepared.meta.model_copy(update={"run_id": run, "model": _STUB})
     return replace(prepared, spec=spec, meta=meta)
 

@@ -1,27 +1,40 @@
-"""Runs the programs that come with a code task, for a job ``until: programs``, as every candidate is run."""
+"""Runs the programs that come with a task or a job, for a job ``until: programs``, as every candidate is run."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
 from trace_bench.worker.levels import at_level
-from trace_bench.worker.problem import Example, Problem, Programs
+from trace_bench.worker.problem import Example, Problem, ProblemError, Programs
 
 ROLES = ("template", "reference", "worse", "alternatives", "broken")
 
 
 def check_programs(
-    problem: Problem, spec: Mapping[str, Any], task_dir: Path, programs: Programs
+    problem: Problem,
+    spec: Mapping[str, Any],
+    task_dir: Path,
+    programs: Programs,
+    given: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
-    """`ProgramReport` of the contract for each program, in the order of `ROLES`; none for a task without programs."""
+    """`ProgramReport` of the contract for each program, in the order of `ROLES`, and then for those `given`: sources by
+    name. Of foreign code, the values that it begins with are the template.
+
+    Raises:
+        ProblemError: a program is given, and the task has not one parameter that it could be the value of.
+    """
     table: Mapping[str, Any] = spec.get("candidates", {})
+    states = [(role, name, _state(problem, source)) for role, name, source in _programs(table, task_dir)]
+    if "foreign" in spec and not table:
+        states.append(("template", "the template", problem.initial_state()))
+    states += [("given", name, _state(problem, source)) for name, source in given.items()]
     return [
-        {"role": role, "name": name} | _run(problem, source, problem.train, programs)
-        for role, name, source in _programs(table, task_dir)
+        {"role": role, "name": name} | _run(problem, state, problem.train, programs) for role, name, state in states
     ]
 
 
@@ -36,10 +49,16 @@ def _programs(table: Mapping[str, Any], task_dir: Path) -> Iterator[tuple[str, s
             yield role, str(name), source
 
 
-def _run(problem: Problem, source: str, examples: Sequence[Example], programs: Programs) -> dict[str, Any]:
-    (parameter,) = problem.trainable
+def _state(problem: Problem, source: str) -> dict[str, Any]:
+    if len(problem.trainable) != 1 or problem.trainable[0].kind != "code":
+        kinds = ", ".join(f"{p.name} ({p.kind})" for p in problem.trainable) or "none"
+        raise ProblemError(f"a program is the value of one trainable parameter of code; this task has {kinds}")
+    return problem.initial_state() | {problem.trainable[0].name: source}
+
+
+def _run(problem: Problem, state: Mapping[str, Any], examples: Sequence[Example], programs: Programs) -> dict[str, Any]:
     began = time.perf_counter()
-    rollouts = evaluate_state(problem, {parameter.name: source}, examples, programs)
+    rollouts = evaluate_state(problem, dict(state), examples, programs)
     seconds = time.perf_counter() - began
     failed = [r for r in rollouts if r.failed]
     shown = (failed or rollouts)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -28,13 +29,17 @@ def check_task(
     max_workers: Annotated[
         int | None, Option(metavar="NUMBER", parser=whole_number, help="Check this many tasks at a time.")
     ] = None,
+    program: Annotated[
+        list[Path] | None,
+        Option("--program", metavar="FILE", help="Run this program of yours too; may be repeated."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Run the programs that come with tasks; say what they score.
+    """Run the programs that come with tasks, and yours; say what they score.
 
     Example: trace-bench check-task --root my-tasks llm4ad:my_task
     """
-    from trace_bench.cli.problem_checks import programs_fields
+    from trace_bench.cli.problem_checks import programs_fields, programs_of
     from trace_bench.cli.signals import stopping
     from trace_bench.config import parse_config
     from trace_bench.config.resolve import resolve
@@ -42,6 +47,7 @@ def check_task(
     from trace_bench.execution.start import plan_config
     from trace_bench.execution.validate import check_problems
 
+    sources = programs_of(program or [])
     overrides = given(data_root=data_root, backend=backend, max_workers=max_workers)
     roots = root or []
     config = select(parse_config({"tasks": tasks, "trainers": ["NoOp"], **overrides}, file="check-task"), roots)
@@ -55,7 +61,13 @@ def check_task(
 
     with stopping("stopping: the checks are ended and their sandboxes removed") as stop_wanted:
         plan = plan_config(config, roots=roots, build=not no_build, say=note)
-        check_problems(plan, found=found, stop_wanted=stop_wanted, until="programs")
+        check_problems(
+            plan,
+            found=found,
+            stop_wanted=stop_wanted,
+            until="programs",
+            programs=dict.fromkeys(resolved.tasks, sources),
+        )
     failed = any(row["problems"] for row in rows)
     if as_json:
         emit_json({"ok": not failed, "tasks": rows})

@@ -59,4 +59,5 @@ def _bound(problem: Problem) -> float | None:
 
 
 def _checked(problem: Problem, start: dict[str, Any], programs: CandidatePrograms) -> list[dict[str, Any]]:
-    return check_programs(problem, start["job"]["task"]["spec"], Path(start["task_dir"]), programs)
+    job = start["job"]
+    return check_programs(problem, job["task"]["spec"], Path(start["task_dir"]), programs, job.get("programs", {}))
