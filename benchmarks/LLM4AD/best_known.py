@@ -4,10 +4,11 @@
     python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --size large --seconds 60
     python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --program found.py --by "GEPA, gpt-5"
 
-Of each training instance of seed 123 the template's score is measured, and the best of: the reference and its levels,
-the task's solver in ``solvers/`` if it has one, the program of ``--program``, and what the table has already. A solver
-defines ``BY``, its name, and ``solve(instance, seconds) -> (solution, proven) | None``, with the solution as the
-evaluator's ``answer`` returns it, and whether it is optimal. Every solution is judged by the evaluator.
+Of each training instance of seed 123 the template's score is measured, and the best of: the task's solver in
+``solvers/`` if it has one, the reference unless that proves its solution optimal, the program of ``--program``, and
+what the table has already. A solver defines ``BY``, its name, and ``solve(instance, seconds) -> (solution, proven) |
+None``, with the solution as the evaluator's ``answer`` returns it, and whether it is optimal. Every solution is judged
+by the evaluator.
 
 Programs and solvers run in this process and its children: look at a program that you were given before you run it.
 Solvers need ``ortools``, ``highspy`` and ``pyvrp``, which nothing else here does.
@@ -35,7 +36,6 @@ from trace_bench.suites.best_known import FILE, digest
 from trace_bench.suites.judge import Judge
 from trace_bench.suites.splits import settings_of, size_of, split_seed
 from trace_bench.suites.task_folder import load_module
-from trace_bench.worker.levels import at_level
 from trace_bench.worker.problem import BuildContext
 
 HERE = Path(__file__).parent
@@ -103,23 +103,24 @@ def solved(item: Item) -> Found:
     entry = _stored(context.task_dir).get(item.size, {}).get("instances", {}).get(name)
     scores: list[tuple[float, str]] = [] if entry is None else [(entry[1], entry[2])]
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    proven = entry is not None and ("optimal" in entry[2] or "equal to the bound" in entry[2])
-    programs = [] if proven else [(source["reference"], "the reference program")]
-    if not proven:
-        programs += [(at_level(source["reference"], n), f"level {n}") for n in range(1, candidates.get("levels", 1))]
+    if entry is None or not _proven(entry[2]):
+        scores += [(score, f"{by}, {today}") for score, by in _by_solver(item, module, judge, instance)]
+    programs = [(source["reference"], "the reference program")] if not any(_proven(by) for _, by in scores) else []
     if item.program is not None:
         programs.append((item.program, item.by))
     for text, by in programs:
         if (score := _played(context, module, instance, text)) is not None:
             scores.append((score, f"{by}, {today}"))
-    if not proven:
-        scores += [(score, f"{by}, {today}") for score, by in _by_solver(item, module, judge, instance)]
     sign = 1 if context.spec["score"]["direction"] == "maximize" else -1
     best, by = max([*scores, (template, f"the template, {today}")], key=lambda pair: sign * pair[0])
     bound = judge.best([instance])
     if bound is not None and math.isclose(bound, best, rel_tol=1e-9) and "optimal" not in by:
         by = by.replace(f", {today}", f", equal to the bound, {today}")
     return Found(name, template, best, by, (judge.normalised(instance, template), judge.normalised(instance, best)))
+
+
+def _proven(source: str) -> bool:
+    return "optimal" in source or "equal to the bound" in source
 
 
 def _played(context: BuildContext, module: ModuleType, instance: dict[str, Any], source: str) -> float | None:

@@ -13,11 +13,14 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trace_bench.resources import data_dir
+from trace_bench.suites.best_known import FILE
 from trace_bench.suites.registry import TaskEntry, discover
 from trace_bench.suites.spec import TaskSpec, load_task_spec
+from trace_bench.suites.splits import STANDARD
 
 SUITE = "llm4ad"
 DOCS = Path("docs/reference/tasks")
@@ -38,12 +41,16 @@ are built and judged alike:
 * **Scores** are in natural units, in the direction of the table; a program's is the mean over instances. An instance
   on which it fails, or breaks a rule, costs what is worst on that very instance, and the feedback says which rule and
   where.
-* **`normalised`** is a metric of every task: 1 at the bound (or the target that the page names), 0 for a failure. By
-  it tasks can be averaged.
+* **`gap`** is a metric of every task, by which tasks are averaged: 0 at the score of the template, 1 at the best known
+  score ([how](../../design/tasks.md)). **`normalised`** is another: 1 at the bound (or the target that the page names),
+  0 for a failure.
+* **Sizes.** `size: small`, `standard` (the default) or `large` sets the arguments that shape instances; `test_size`
+  sets those of held-out instances alone.
 
-The numbers are of the programs that come with each task, on the default training instances of seed 123; the seconds
-are those of one evaluation of the template, in a sandbox with one core. *Bound* is what no program can beat, mean
-over these instances; – where none is known.
+The numbers are of the programs that come with each task, on the default training instances of seed 123 at standard
+size; the seconds are those of one evaluation of the template, in a sandbox with one core. *Best known* is the mean of
+the best known scores of these instances, *optimal* how many of them are proven; *bound* is the mean of what no program
+can beat, – where none is known. Each task's `best_known.json` says where a value is from.
 """
 
 
@@ -86,28 +93,48 @@ def pages(entries: Iterable[TaskEntry], measured: Mapping[str, Any], pictures: I
     for entry in entries:
         spec, name = load_task_spec(entry.folder), entry.id.partition(":")[2]
         seen = measured.get(entry.id, {"programs": [], "bound": None})
-        rows.append(_row(name, spec, seen))
-        found[f"{name}.md"] = _page(entry, spec, seen, f"{name.replace('/', '-')}.svg" in drawn)
+        known = best_known_of(entry.folder)
+        rows.append(_row(name, spec, seen, known))
+        found[f"{name}.md"] = _page(entry, spec, seen, known, f"{name.replace('/', '-')}.svg" in drawn)
     head = (
-        "| task | interaction | direction | template | reference | bound | normalised | seconds |\n"
-        "|---|---|---|---|---|---|---|---|\n"
+        "| task | interaction | direction | template | reference | best known | optimal | bound | gap | normalised | "
+        "seconds |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
     )
     found[f"{SUITE}.md"] = f"{_HEAD}\n{len(rows)} tasks.\n\n{head}" + "".join(rows)
     return found
 
 
-def _row(name: str, spec: TaskSpec, seen: Mapping[str, Any]) -> str:
+def best_known_of(folder: Path) -> dict[str, Any]:
+    """``best_known.json`` of a task; empty if it has none."""
+    path = folder / FILE
+    return dict(json.loads(path.read_text())) if path.is_file() else {}
+
+
+def best_mean(known: Mapping[str, Any], size: str) -> float | None:
+    """The mean of the best known scores of the default training instances of a size."""
+    entries = known.get(size, {}).get("instances", {})
+    return fmean(entry[1] for entry in entries.values()) if entries else None
+
+
+def _optimal(known: Mapping[str, Any], size: str) -> str:
+    entries = known.get(size, {}).get("instances", {})
+    proven = sum("optimal" in entry[2] or "equal to the bound" in entry[2] for entry in entries.values())
+    return f"{proven} of {len(entries)}" if entries else "–"
+
+
+def _row(name: str, spec: TaskSpec, seen: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     of = {program["role"]: program for program in reversed(seen["programs"])}
     template, reference = of.get("template"), of.get("reference")
     share = f"{_share(template)} → {_share(reference)}"
     seconds = f"{template['seconds']:.1f}" if template else "–"
     return (
         f"| [{name}]({name}.md) | {spec.interaction} | {spec.score.direction} | {_score(template)} | "
-        f"{_score(reference)} | {_number(seen['bound'])} | {share} | {seconds} |\n"
+        f"{_score(reference)} | {_number(best_mean(known, STANDARD))} | {_optimal(known, STANDARD)} | "
+        f"{_number(seen['bound'])} | {_share(reference, 'gap')} | {share} | {seconds} |\n"
     )
 
 
-def _page(entry: TaskEntry, spec: TaskSpec, seen: Mapping[str, Any], picture: bool) -> str:
+def _page(entry: TaskEntry, spec: TaskSpec, seen: Mapping[str, Any], known: Mapping[str, Any], picture: bool) -> str:
     name = entry.id.partition(":")[2]
     up = "../" * name.count("/")
     parts = [
@@ -121,7 +148,7 @@ def _page(entry: TaskEntry, spec: TaskSpec, seen: Mapping[str, Any], picture: bo
         parts.append(
             f"![The answer of the reference program to an instance]({up}{PICTURES}/{name.replace('/', '-')}.svg)"
         )
-    parts += [_scoring(spec), _programs(seen), _arguments(spec)]
+    parts += [_scoring(spec), _programs(seen), _arguments(spec), _sizes(spec, known)]
     if spec.data is not None:
         files = ", ".join(f"`{pattern}`" for pattern in spec.data.files)
         how = f"[how]({up}../../how-to/published-data.md)"
@@ -150,13 +177,15 @@ def _scoring(spec: TaskSpec) -> str:
 def _programs(seen: Mapping[str, Any]) -> str:
     if not seen["programs"]:
         return ""
-    lines = ["| program | score | normalised | seconds |", "|---|---|---|---|"]
+    lines = ["| program | score | gap | normalised | seconds |", "|---|---|---|---|---|"]
     for program in seen["programs"]:
-        name = f"{program['role']} (`{Path(program['name']).name}`)"
+        level = program["role"] == "level"
+        name = program["name"] if level else f"{program['role']} (`{Path(program['name']).name}`)"
         if program["failed"]:
-            lines.append(f"| {name} | fails | 0 | |")
+            lines.append(f"| {name} | fails | | 0 | |")
         else:
-            lines.append(f"| {name} | {_score(program)} | {_share(program)} | {program['seconds']:.2f} |")
+            shares = f"{_share(program, 'gap')} | {_share(program)}"
+            lines.append(f"| {name} | {_score(program)} | {shares} | {program['seconds']:.2f} |")
     lines += [
         f"\nFeedback on the broken program: *{_line(program['feedback'])}*"
         for program in seen["programs"] if program["role"] == "broken"
@@ -178,12 +207,26 @@ def _arguments(spec: TaskSpec) -> str:
     return "\n".join(lines)
 
 
+def _sizes(spec: TaskSpec, known: Mapping[str, Any]) -> str:
+    """The sizes with their arguments and the mean best known scores."""
+    if not spec.sizes:
+        return ""
+    lines = ["| size | arguments | best known | optimal |", "|---|---|---|---|"]
+    for size in ("small", STANDARD, "large"):
+        values = spec.sizes.get(size, {}) if size != STANDARD else {}
+        shown = ", ".join(f"`{name}` = {json.dumps(value)}" for name, value in values.items()) or "as above"
+        lines.append(f"| {size} | {shown} | {_number(best_mean(known, size))} | {_optimal(known, size)} |")
+    files = len(known.get("files", {}))
+    note = f"\n\nBest known scores of {files} published instances are in `best_known.json`." if files else ""
+    return "\n".join(lines) + note
+
+
 def _score(program: Mapping[str, Any] | None) -> str:
     return "–" if program is None else _number(program["score"])
 
 
-def _share(program: Mapping[str, Any] | None) -> str:
-    share = None if program is None else program["metrics"].get("normalised")
+def _share(program: Mapping[str, Any] | None, metric: str = "normalised") -> str:
+    share = None if program is None else program["metrics"].get(metric)
     return "–" if share is None else f"{share:.3f}"
 
 
