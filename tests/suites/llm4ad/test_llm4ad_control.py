@@ -308,6 +308,16 @@ def test_engines_push_and_turn_as_the_statement_says(task: GetTask) -> None:
     assert last[2][3] > one.module.answer(in_order([2]), made).observations[0][3] > last[0][3]
 
 
+def test_wind_pushes_sideways_as_the_statement_says_and_not_at_all_unless_asked_for(task: GetTask) -> None:
+    one = task(LANDER)
+    calm, windy = (one.module.answer(in_order([0]), one.instance(2, max_steps=30, wind=w)) for w in (0.0, 10.0))
+    gusts = [np.diff(episode.observed(2)) for episode in (calm, windy)]
+    most = 10 * one.module.GUST
+    assert np.abs(gusts[0]).max() < 0.1 * most < 0.5 * most < np.abs(gusts[1]).max() <= most
+    assert one.module.described(max_steps=500, wind=0.0) == ""
+    assert f"by at most {most:.4f} in a step" in one.module.described(max_steps=500, wind=10.0)
+
+
 def test_what_a_lander_loses_is_limited(task: GetTask) -> None:
     one = task(LANDER)
     made = one.instance(3, max_steps=5)

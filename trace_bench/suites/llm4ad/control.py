@@ -60,7 +60,13 @@ class Episode:
 
 
 def play(
-    program: Callable[..., Any], name: str, *, max_steps: int, start: Sequence[float] | None = None, seed: int = 0
+    program: Callable[..., Any],
+    name: str,
+    *,
+    max_steps: int,
+    start: Sequence[float] | None = None,
+    seed: int = 0,
+    wind: float = 0.0,
 ) -> Episode:
     """One episode: ``program(*observation)`` is asked for each action.
 
@@ -68,11 +74,12 @@ def play(
         name: of the environment.
         start: the state in which the episode begins (not an observation); None for the one that `seed` draws.
         seed: of the environment's own generator.
+        wind: the most that the wind pushes the lander sideways.
 
     Raises:
         CandidateError: an action is not one of the environment's.
     """
-    system = _system(name)
+    system = _lander()(enable_wind=wind > 0, wind_power=wind) if name == LANDER else _CLASSIC[name]()
     seen, _ = system.reset(seed=seed)
     if start is not None:
         system.state = np.array(start, dtype=np.float64)
@@ -135,11 +142,6 @@ def flight(episode: Episode) -> Drawing:
     drawing.path(points, line=colour(0))
     drawing.dots([p for p, a in zip(points, episode.actions, strict=False) if a == 2], fill=colour(1), size=1.2)
     return drawing
-
-
-def _system(name: str) -> Any:
-    """A new environment: nothing is left from an earlier episode."""
-    return _lander()() if name == LANDER else _CLASSIC[name]()
 
 
 @cache

@@ -63,6 +63,6 @@ SYSTEMS = (
     System("the number of budworms in a forest with birds, scaled",
            lambda x, r, k: r * x * (1 - x / k) - x**2 / (1 + x**2), (0.4, 95.0), (1, 50), (110, 160), 10),
     System("the amplitude of an instability, after Landau", lambda x, a, b, c: a * x + b * x**3 - c * x**5,
-           (0.1, 0.04, 0.001), (0.3, 4), (4, 8), 10),
+           (0.1, 0.04, 0.001), (0.5, 4), (4, 8), 8),
 )  # fmt: skip
 """System number ``test_id`` is ``SYSTEMS[test_id - 1]``."""

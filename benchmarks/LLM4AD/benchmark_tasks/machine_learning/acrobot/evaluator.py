@@ -16,9 +16,9 @@ TUNED = 75.0
 """Steps that a linear rule with tuned weights needs on average. No bound is known that is worth the name."""
 
 
-def instance(rng: np.random.Generator, *, max_steps: int) -> dict[str, Any]:
+def instance(rng: np.random.Generator, *, max_steps: int, spread: float) -> dict[str, Any]:
     """Angles and angular velocities close to hanging at rest."""
-    return {"start": rng.uniform(-0.1, 0.1, size=4).tolist(), "max_steps": max_steps}
+    return {"start": rng.uniform(-spread, spread, size=4).tolist(), "max_steps": max_steps}
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Episode:

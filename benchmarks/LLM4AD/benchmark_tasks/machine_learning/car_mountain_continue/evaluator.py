@@ -11,13 +11,13 @@ from trace_bench.suites.drawing import Drawing
 from trace_bench.suites.llm4ad import control
 from trace_bench.suites.llm4ad.control import Episode
 
-GOAL, LEFT = 0.45, -1.2
+GOAL, LEFT, MIDDLE = 0.45, -1.2, -0.5
 PRIZE, EFFORT = 100.0, 0.1
 
 
-def instance(rng: np.random.Generator, *, max_steps: int) -> dict[str, Any]:
-    """A start at rest near the bottom of the valley."""
-    return {"start": [float(rng.uniform(-0.6, -0.4)), 0.0], "max_steps": max_steps}
+def instance(rng: np.random.Generator, *, max_steps: int, spread: float) -> dict[str, Any]:
+    """A start at rest within `spread` of the middle of the valley."""
+    return {"start": [float(rng.uniform(MIDDLE - spread, MIDDLE + spread)), 0.0], "max_steps": max_steps}
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Episode:

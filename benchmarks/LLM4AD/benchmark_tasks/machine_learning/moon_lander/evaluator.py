@@ -14,15 +14,27 @@ from trace_bench.suites.llm4ad.control import LANDER, Episode
 
 LEAST = -500.0
 REST, LEGS = 100.0, 20.0
+GUST = 0.0008
+"""What a wind of strength 1 changes the horizontal velocity by in a step, at most."""
 
 
-def instance(rng: np.random.Generator, *, max_steps: int) -> dict[str, Any]:
-    """Ground, start and the scatter of the engines, all by one seed."""
-    return {"seed": int(rng.integers(2**31)), "max_steps": max_steps}
+def instance(rng: np.random.Generator, *, max_steps: int, wind: float) -> dict[str, Any]:
+    """Ground, start, wind and the scatter of the engines, all by one seed."""
+    return {"seed": int(rng.integers(2**31)), "max_steps": max_steps, "wind": wind}
+
+
+def described(*, max_steps: int, wind: float) -> str:
+    """The wind, if there is one."""
+    if wind == 0:
+        return ""
+    return (
+        f"There is a wind of strength {wind:g}: a sideways force, and a small torque, that change slowly over time and "
+        f"act while no leg touches the ground. The force changes velocity_x by at most {GUST * wind:.4f} in a step."
+    )
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Episode:
-    return control.play(program, LANDER, max_steps=instance["max_steps"], seed=instance["seed"])
+    return control.play(program, LANDER, **instance)
 
 
 def score(instance: dict[str, Any], episode: Episode) -> float:
@@ -35,7 +47,7 @@ def worst(instance: dict[str, Any]) -> float:
 
 def bound(instance: dict[str, Any]) -> float:
     """Rewards are the growth of s, less fuel, and the last may be that for rest; at its best, s is both legs'."""
-    start = control.play(_nothing, LANDER, max_steps=0, seed=instance["seed"])
+    start = control.play(_nothing, LANDER, **(instance | {"max_steps": 0}))
     return REST + LEGS - standing(start.observations[0]) + 1e-3  # an observation is rounded to 32 bits
 
 

@@ -17,9 +17,9 @@ GRAVITY, LEVER = 15.0, 3.0
 """Angular acceleration by gravity when level, and by a torque of 1."""
 
 
-def instance(rng: np.random.Generator, *, max_steps: int) -> dict[str, Any]:
-    """Any angle, and a small angular velocity."""
-    return {"start": [float(rng.uniform(-math.pi, math.pi)), float(rng.uniform(-1, 1))], "max_steps": max_steps}
+def instance(rng: np.random.Generator, *, max_steps: int, speed: float) -> dict[str, Any]:
+    """Any angle, and an angular velocity of at most `speed`."""
+    return {"start": [float(rng.uniform(-math.pi, math.pi)), float(rng.uniform(-speed, speed))], "max_steps": max_steps}
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> Episode:

@@ -15,7 +15,6 @@ import numpy as np
 from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
-TRAIN, HELD = 400, 200
 INNER = ((0.05, 0.6), (0.05, 2.0), (15.0, 38.0), (5.5, 8.0))
 OUTER = ((0.05, 0.8), (0.05, 3.0), (12.0, 40.0), (5.2, 8.3))
 RATES = ((0.8, 1.2), (0.3, 0.8))
@@ -34,11 +33,11 @@ def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
     return m * b * s / (half + s) * warm * acid
 
 
-def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
+def instance(rng: np.random.Generator, *, n_points: int, noise: float) -> dict[str, Any]:
     """Measurements at random conditions."""
     constants = np.array([rng.uniform(low, high) for low, high in CONSTANTS])
-    near, _ = science.boxed(rng, INNER, OUTER, TRAIN)
-    inside, outside = science.boxed(rng, INNER, OUTER, HELD)
+    near, _ = science.boxed(rng, INNER, OUTER, n_points)
+    inside, outside = science.boxed(rng, INNER, OUTER, n_points // 2)
     return science.sampled(rng, lambda inputs: law(inputs, constants), near, inside, outside, noise)
 
 

@@ -16,13 +16,13 @@ from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.odes import SYSTEMS
 from trace_bench.suites.llm4ad.science import bound, normalised, remark, score, worst  # noqa: F401
 
-TRAJECTORIES, STEPS = 4, 200
+STEPS = 200
 SPREAD = 0.2
 TRUTH = 4
 """Steps of the true trajectories for one of those that judge a candidate."""
 
 
-def instance(rng: np.random.Generator, *, test_id: int, noise: float) -> dict[str, Any]:
+def instance(rng: np.random.Generator, *, test_id: int, n_trajectories: int, noise: float) -> dict[str, Any]:
     """Trajectories of system number `test_id`; states have shape (times, trajectories), times[0] is the start."""
     system = SYSTEMS[test_id - 1]
     constants = np.array(system.constants) * rng.uniform(1 - SPREAD, 1 + SPREAD, len(system.constants))
@@ -31,7 +31,7 @@ def instance(rng: np.random.Generator, *, test_id: int, noise: float) -> dict[st
     def rate(_: float, state: np.ndarray) -> np.ndarray:
         return np.asarray(system.rate(state, *constants))
 
-    starts = [spread(rng, *ends) for ends in (system.near, system.near, system.far)]
+    starts = [spread(rng, n_trajectories, *ends) for ends in (system.near, system.near, system.far)]
     exact = science.integrated(rate, np.concatenate(starts), times, TRUTH)
     train, inside, outside = np.split(exact, 3, axis=1)
     observed = train + noise * train.std() * rng.standard_normal(train.shape)
@@ -42,17 +42,17 @@ def instance(rng: np.random.Generator, *, test_id: int, noise: float) -> dict[st
         "train_output": observed.ravel(),
         "inside_output": inside.ravel(),
         "outside_output": outside.ravel(),
-        "starts": exact[0, TRAJECTORIES:],
+        "starts": exact[0, n_trajectories:],
         "noise": noise,
     }
 
 
-def spread(rng: np.random.Generator, low: float, high: float) -> np.ndarray:
-    """A start in each of as many equal parts of a range as there are trajectories."""
-    return low + (high - low) * (np.arange(TRAJECTORIES) + rng.random(TRAJECTORIES)) / TRAJECTORIES
+def spread(rng: np.random.Generator, count: int, low: float, high: float) -> np.ndarray:
+    """A start in each of `count` equal parts of a range."""
+    return low + (high - low) * (np.arange(count) + rng.random(count)) / count
 
 
-def described(*, test_id: int, noise: float) -> str:
+def described(*, test_id: int, n_trajectories: int, noise: float) -> str:
     """What the state is, and where trajectories start."""
     system = SYSTEMS[test_id - 1]
     near, far = (f"{low:g} .. {high:g}" for low, high in (system.near, system.far))

@@ -15,7 +15,6 @@ from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
 NOMINAL = (0.8, 0.5, 0.2, 0.5, 1.0)
-TRAIN, HELD = 300, 150
 
 
 def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
@@ -25,16 +24,18 @@ def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
     return f * np.sin(w * x) - a * v**3 - b * x**3 - g * x * v - x * np.cos(x)
 
 
-def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
+def instance(rng: np.random.Generator, *, n_points: int, noise: float) -> dict[str, Any]:
     """Points of simulated motions, one of each."""
     constants = np.array(NOMINAL) * rng.uniform(0.8, 1.2, 5)
 
     def rate(_: float, state: np.ndarray) -> np.ndarray:
         return np.array([state[1], law(state, constants)])
 
-    near, _ = science.moments(rng, rate, rng.uniform(-1, 1, (2, TRAIN + HELD)), 0, 10)
-    far, _ = science.moments(rng, rate, science.ring(rng, 1.2, 2, HELD), 0, 4)
-    return science.sampled(rng, lambda inputs: law(inputs, constants), near[:, :TRAIN], near[:, TRAIN:], far, noise)
+    near, _ = science.moments(rng, rate, rng.uniform(-1, 1, (2, n_points + n_points // 2)), 0, 10)
+    far, _ = science.moments(rng, rate, science.ring(rng, 1.2, 2, n_points // 2), 0, 4)
+    return science.sampled(
+        rng, lambda inputs: law(inputs, constants), near[:, :n_points], near[:, n_points:], far, noise
+    )
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> science.Fit:

@@ -15,7 +15,6 @@ from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
 NOMINAL = (0.3, 0.5, 1.0, 5.0, 0.5, 1.0)
-TRAIN, HELD = 300, 150
 
 
 def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
@@ -25,7 +24,7 @@ def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
     return f * np.sin(w * t) - a * v**3 - b * x * v - d * x * np.exp(g * x)
 
 
-def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
+def instance(rng: np.random.Generator, *, n_points: int, noise: float) -> dict[str, Any]:
     """Points of simulated motions, one of each."""
     constants = np.array(NOMINAL) * rng.uniform(0.8, 1.2, 6)
 
@@ -36,14 +35,14 @@ def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
         states, times = science.moments(rng, rate, starts, begin, end)
         return np.array([times, *states])
 
-    early = points(rng.uniform(-1, 1, (2, TRAIN + HELD)), 0, 20)
-    late = points(rng.uniform(-1, 1, (2, HELD // 2)), 20, 40)
-    wider = points(science.ring(rng, 1.2, 2, HELD // 2), 0, 4)
+    early = points(rng.uniform(-1, 1, (2, n_points + n_points // 2)), 0, 20)
+    late = points(rng.uniform(-1, 1, (2, n_points // 4)), 20, 40)
+    wider = points(science.ring(rng, 1.2, 2, n_points // 4), 0, 4)
     return science.sampled(
         rng,
         lambda inputs: law(inputs, constants),
-        early[:, :TRAIN],
-        early[:, TRAIN:],
+        early[:, :n_points],
+        early[:, n_points:],
         np.concatenate([late, wider], axis=1),
         noise,
     )

@@ -15,7 +15,6 @@ import numpy as np
 from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.science import bound, draw, normalised, remark, score, worst  # noqa: F401
 
-TRAIN, HELD = 300, 150
 INNER = ((0.0, 0.06), (20.0, 200.0))
 OUTER = ((0.0, 0.1), (20.0, 300.0))
 ELASTIC = 0.012
@@ -31,11 +30,11 @@ def law(inputs: np.ndarray, constants: np.ndarray) -> np.ndarray:
     return np.minimum(e * strain, hardened) * (1 - ((temp - 20) / (melting - 20)) ** m)
 
 
-def instance(rng: np.random.Generator, *, noise: float) -> dict[str, Any]:
+def instance(rng: np.random.Generator, *, n_points: int, noise: float) -> dict[str, Any]:
     """Measurements at random states, half of those for training and inside its range at small strains."""
     constants = np.array([rng.uniform(low, high) for low, high in CONSTANTS])
-    near, _ = science.boxed(rng, INNER, OUTER, TRAIN)
-    inside, outside = science.boxed(rng, INNER, OUTER, HELD)
+    near, _ = science.boxed(rng, INNER, OUTER, n_points)
+    inside, outside = science.boxed(rng, INNER, OUTER, n_points // 2)
     for states in (near, inside):
         states[0, ::2] *= ELASTIC / INNER[0][1]
     return science.sampled(rng, lambda inputs: law(inputs, constants), near, inside, outside, noise)
