@@ -2,7 +2,8 @@
 
     python -m benchmarks.LLM4AD.best_known                                   # all tasks, all sizes
     python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --size large --seconds 60
-    python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --program found.py --by "GEPA, gpt-5"
+    python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --by "GEPA, gpt-5" \
+        --program runs/RUN/jobs/JOB/artifacts/best_state.yaml
 
 Of each training instance of seed 123 the template's score is measured, and the best of: the task's solver in
 ``solvers/`` if it has one, the reference unless that proves its solution optimal, the program of ``--program``, and
@@ -114,7 +115,7 @@ def solved(item: Item) -> Found:
     sign = 1 if context.spec["score"]["direction"] == "maximize" else -1
     best, by = max([*scores, (template, f"the template, {today}")], key=lambda pair: sign * pair[0])
     bound = judge.best([instance])
-    if bound is not None and math.isclose(bound, best, rel_tol=1e-9) and "optimal" not in by:
+    if bound is not None and math.isclose(bound, best, rel_tol=1e-9) and not _proven(by):
         by = by.replace(f", {today}", f", equal to the bound, {today}")
     return Found(name, template, best, by, (judge.normalised(instance, template), judge.normalised(instance, best)))
 
@@ -170,6 +171,16 @@ def table_text(table: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
+def program_of(path: Path) -> str:
+    """The program in a file of source, or in the ``best_state.yaml`` of a job."""
+    if path.suffix != ".yaml":
+        return path.read_text(encoding="utf-8")
+    from trace_bench.artifacts.yamlio import read_state
+    from trace_bench.suites.code_task import PARAMETER
+
+    return str(read_state(path)[PARAMETER])
+
+
 def main(arguments: list[str]) -> int:
     """Solve, and write the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.LLM4AD.best_known")
@@ -181,7 +192,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--by", default="a program")
     options = parser.parse_args(arguments)
     every = sorted(str(path.parent.relative_to(TASKS)) for path in TASKS.rglob("task.toml"))
-    program = options.program.read_text(encoding="utf-8") if options.program else None
+    program = program_of(options.program) if options.program else None
     with ProcessPoolExecutor(options.jobs) as pool:
         for task in options.tasks or every:
             for size in options.size or SIZES:
