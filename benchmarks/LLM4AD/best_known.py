@@ -9,7 +9,8 @@ Of each training instance of seed 123 the template's score is measured, and the 
 ``solvers/`` if it has one, the reference unless that proves its solution optimal, the program of ``--program``, and
 what the table has already. A solver defines ``BY``, its name, and ``solve(instance, seconds) -> (solution, proven) |
 None``, with the solution as the evaluator's ``answer`` returns it, and whether it is optimal. Every solution is judged
-by the evaluator.
+by the evaluator, and refused if it beats the bound: of a solution that it builds itself, step by step, an evaluator has
+nothing to check.
 
 Programs and solvers run in this process and its children: look at a program that you were given before you run it.
 Solvers need ``ortools``, ``highspy`` and ``pyvrp``, which nothing else here does.
@@ -146,8 +147,13 @@ def _by_solver(item: Item, module: ModuleType, judge: Judge, instance: dict[str,
     solver = load_module(path)
     try:
         found = solver.solve(instance, item.seconds)
-        if found is not None:
-            yield judge.verdict(instance, found[0]).score, f"{solver.BY}{', optimal' if found[1] else ''}"
+        if found is None:
+            return
+        score, bound = judge.verdict(instance, found[0]).score, judge.best([instance])
+        sign = 1 if judge.maximizes else -1
+        if bound is not None and sign * (score - bound) > 1e-6 * (1 + abs(bound)):
+            raise ValueError(f"its solution scores {score:g}, and nothing can beat {bound:g}")
+        yield score, f"{solver.BY}{', optimal' if found[1] else ''}"
     except Exception as error:
         print(f"{item.task}, {item.size}: the solver fails: {type(error).__name__}: {error}"[:300], file=sys.stderr)
 

@@ -115,6 +115,8 @@ class Judge:
         if missing:
             raise ProblemError(f"evaluator.py defines answer(), but no {missing[0]}(); see docs/how-to/add-a-task.md")
 
+        self.maximizes: bool = self._score.get("direction") == "maximize"
+
     # -- data
 
     def split_sizes(self, **settings: Any) -> dict[str, int]:
@@ -206,14 +208,14 @@ class Judge:
         """A verdict in words: where the score stands, and the task's own remark."""
         if verdict.bound is None:
             return verdict.remark
-        way = "above" if self._score["direction"] == "maximize" else "below"
+        way = "above" if self.maximizes else "below"
         return f"No answer can score {way} {verdict.bound:.10g}. {verdict.remark}".rstrip()
 
     def normalised(self, instance: Instance, score: float) -> float:
         """`score` as a number that is 0 for a failure and 1 at the target."""
         if (published := self._best_published(instance)) is None:
             return self._share(instance, score)
-        over, under = (score, published[0]) if self._score["direction"] == "maximize" else (published[0], score)
+        over, under = (score, published[0]) if self.maximizes else (published[0], score)
         return over / under if under else float(over == under)
 
     def points(self, instance: Instance) -> Points | None:
@@ -245,7 +247,7 @@ class Judge:
         if self._score.get("normalised") == "linear":
             worst = float(self._module.worst(instance))
             return (score - worst) / (target - worst) if target != worst else 1.0
-        over, under = (score, target) if self._score["direction"] == "maximize" else (target, score)
+        over, under = (score, target) if self.maximizes else (target, score)
         return over / under if under else 1.0
 
     def target(self, instance: Instance) -> float:
@@ -264,14 +266,14 @@ class Judge:
     def worst(self, instances: list[Instance]) -> float:
         """The worst of what a failure on one of `instances` is worth."""
         values = [float(self._module.worst(i)) for i in instances]
-        return min(values) if self._score["direction"] == "maximize" else max(values)
+        return min(values) if self.maximizes else max(values)
 
     def best(self, instances: list[Instance]) -> float | None:
         """The best score that a bound allows on one of `instances`; None if there is none for all of them."""
         values = [value for i in instances if (value := self._bound(i)) is not None and math.isfinite(value)]
         if len(values) < len(instances):
             return None
-        return max(values) if self._score["direction"] == "maximize" else min(values)
+        return max(values) if self.maximizes else min(values)
 
     def mean_bound(self, instances: list[Instance]) -> float | None:
         """The mean of the bounds; None if one of `instances` has none."""
