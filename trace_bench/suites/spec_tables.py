@@ -131,6 +131,8 @@ class DataSpec(Table):
     """Name of the task's folder in CO-Bench's layout."""
     files: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)]
     """Patterns of file names (``airland*.txt``), in that folder or right in the folder that the user names."""
+    tested: bool = True
+    """Whether the evaluator's ``read`` was run on true files, and not only on files of the tests."""
 
 
 class ForeignSpec(Table):
