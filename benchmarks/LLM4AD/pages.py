@@ -152,7 +152,9 @@ def _page(entry: TaskEntry, spec: TaskSpec, seen: Mapping[str, Any], known: Mapp
     if spec.data is not None:
         files = ", ".join(f"`{pattern}`" for pattern in spec.data.files)
         how = f"[how]({up}../../how-to/published-data.md)"
-        untested = "" if spec.data.tested else " No true file could be had: they were read as their format is described."
+        untested = (
+            "" if spec.data.tested else " No true file could be had: they were read as their format is described."
+        )
         parts.append(f"**Published data**: {files}, in a folder `{spec.data.folder}` ({how}).{untested}")
     parts += [
         f"**Otherwise elsewhere.** {spec.corrections.strip()}",

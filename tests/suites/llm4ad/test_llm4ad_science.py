@@ -15,7 +15,8 @@ from tests.suites.llm4ad.conftest import Task, task_of
 from trace_bench.suites.llm4ad import science
 from trace_bench.suites.llm4ad.feynman import LAWS
 from trace_bench.suites.llm4ad.odes import SYSTEMS
-from trace_bench.worker.problem import CandidateError
+from trace_bench.suites.llm4ad.srsd import laws
+from trace_bench.worker.problem import CandidateError, ProblemError
 
 GetTask = Callable[[str], Task]
 PREFIX = "llm4ad:science_discovery/"
@@ -320,6 +321,63 @@ def test_the_statement_ends_with_the_variables_of_the_law(build_task: Callable[.
     assert "The law gives m as a function of 3 variables: x[0] is m_0 (1 .. 5), x[1] is v (1 .. 2)" in problem.objective
     problem = build_task(ODE, test_id=11, num_train=1, num_validate=0)
     assert "The quantity x is an order parameter" in problem.objective and "within 2 .. 3." in problem.objective
+
+
+@pytest.mark.parametrize(("name", "count"), [("easy", 30), ("medium", 40), ("hard", 50)])
+def test_each_law_of_a_set_of_srsd_is_exact_in_its_own_form(name: str, count: int, task: GetTask) -> None:
+    one = task(FEYNMAN)
+    assert len(laws(name)) == count
+    off = {}
+    for number, law in enumerate(laws(name), 1):
+        instance = one.instance(7, set=name, test_id=number, noise=0.0, n_points=60)
+        sizes = [np.abs(instance["train"][k]) for k, v in enumerate(law.variables) if "log" in v.scale]
+        assert all(0.05 < np.median(size) < 20 for size in sizes), law.source
+        score = one.play(lambda x, p, law=law: p[0] * law.formula(*x), instance)
+        if score > science.FLOOR:
+            off[law.source] = score
+    assert off == {}
+
+
+def test_the_sets_of_srsd_share_no_law_and_have_all() -> None:
+    sources = [law.source for name in ("easy", "medium", "hard") for law in laws(name)]
+    assert sorted(sources) == sorted(law.source for law in LAWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "values", "gives"),
+    [
+        ("easy", "I.14.3", [0.2, -0.5], -0.980665),
+        ("easy", "I.26.2", [math.pi / 2, math.pi / 6], 2),
+        ("easy", "III.12.43", [3], 3 * 6.626e-34 / (2 * math.pi)),
+        ("medium", "I.48.20", [1e-28, 1.8e8], 1e-28 * 2.99792458e8**2 / math.sqrt(1 - (1.8 / 2.99792458) ** 2)),
+        ("hard", "I.9.18", [10, 20, 3, 1, 5, 4, 7, 5], 6.6743e-11 * 200 / 9),
+        ("hard", "I.29.16", [3, 4, 0, math.pi], 1),
+    ],
+)
+def test_laws_of_srsd_have_their_constants_and_units(name: str, source: str, values: list[float], gives: float) -> None:
+    (law,) = [law for law in laws(name) if law.source == source]
+    unit = float(law.output.rpartition(" ")[2])
+    inputs = [value / v.unit for value, v in zip(values, law.variables, strict=True)]
+    assert float(law.formula(*inputs)) * unit == pytest.approx(gives)
+
+
+def test_variables_of_a_set_are_drawn_in_their_logarithm_with_signs_and_as_whole_numbers(task: GetTask) -> None:
+    one = task(FEYNMAN)
+    number = [law.source for law in laws("easy")].index("III.15.27") + 1
+    instance = one.instance(3, set="easy", test_id=number, n_points=4000)
+    alpha, n, d = instance["train"]
+    assert (alpha == np.round(alpha)).all() and (n == np.round(n)).all() and n.min() >= 1 and n.max() <= 99
+    assert 0.45 < (alpha < 0).mean() < 0.55 and (n > 0).all() and (d > 0).all()
+    assert np.log10(d).mean() == pytest.approx(0, abs=0.05) and np.log10(d).max() <= 0.7
+    assert np.log10(instance["outside"][2]).max() > 0.7
+    assert "x[2] is d (0.1 .. 10 times 1e-09, in its logarithm)" in one.module.described(**one.settings(
+        set="easy", test_id=number
+    ))  # fmt: skip
+
+
+def test_a_number_that_a_set_has_not_is_refused_with_those_it_has(task: GetTask) -> None:
+    with pytest.raises(ProblemError, match=r"the set easy has 30 laws; give 1 \.\. 30"):
+        task(FEYNMAN).instance(set="easy", test_id=31)
 
 
 # -- differential equations

@@ -12,17 +12,44 @@ from typing import Any
 
 import numpy as np
 from numpy import arccos, arcsin, cos, exp, log, pi, sin, sqrt, tanh
+from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
 _LOW, _HIGH = 1.0, 5.0
 
 
 @dataclass(frozen=True)
 class Variable:
-    """An input, drawn uniformly from ``low .. high``."""
+    """An input, drawn from ``low .. high``.
+
+    Attributes:
+        scale: ``uni`` where it is uniform, ``log`` where its logarithm is, ``int`` for whole numbers below `high`; with
+            ``±`` before it where it has either sign, with ``-`` where it is negative.
+        unit: of what it is given in.
+    """
 
     name: str
     low: float
     high: float
+    scale: str = "uni"
+    unit: float = 1.0
+
+    def at(self, shares: Floats, rng: np.random.Generator) -> Floats:
+        """Values at shares (0 .. 1) of the range, or of the logarithms in it; signs are drawn."""
+        if self.scale.endswith("log"):
+            size = self.low * (self.high / self.low) ** shares
+        else:
+            size = self.low + shares * (self.high - self.low)
+            size = np.floor(size) if self.scale.endswith("int") else size
+        sign = rng.choice([-1.0, 1.0], len(shares)) if self.scale[0] == "±" else -1.0 if self.scale[0] == "-" else 1.0
+        return np.asarray(sign * size)
+
+    def described(self) -> str:
+        """The range in words."""
+        way = {"uni": "", "log": ", in its logarithm", "int": ", whole numbers"}[self.scale[-3:]]
+        sign = {"±": ", of either sign", "-": ", negative"}.get(self.scale[0], "")
+        unit = f" times {self.unit:g}" if self.unit != 1 else ""
+        return f"{self.low:g} .. {self.high:g}{unit}{way}{sign}"
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ LEVEL = 5
 
 def equation(x: np.ndarray, params: np.ndarray) -> np.ndarray:
     """Powers of the variables (of the first eight) times the bell curve of Gauss in the first: exact for law 1 (Feynman
-    lectures, I.6.20a) and for products of powers. Levels 1, 2 and 4 have a rational function in its place that
-    tends to it with its exponent, level 3 an exponential of the first variable."""
+    lectures, I.6.20a) and for products of powers of positive variables. Levels 1, 2 and 4 have a rational function in
+    its place that tends to it with its exponent, level 3 an exponential of the first variable."""
     first, decay = x[0], params[1]
     if LEVEL == 5:
         bell = np.exp(-decay / 2 * first**2)
