@@ -2,18 +2,18 @@
 
     python -m benchmarks.LLM4AD.best_known                                   # all tasks, all sizes
     python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --size large --seconds 60
-    python -m benchmarks.LLM4AD.best_known optimization/tsp_construct --by "GEPA, gpt-5" \
-        --program runs/RUN/jobs/JOB/artifacts/best_state.yaml
+    trace-bench check-task llm4ad:optimization/tsp_construct --program found.py --json > checked.json
+    python -m benchmarks.LLM4AD.best_known --checked checked.json --by "GEPA, gpt-5"
 
 Of each training instance of seed 123 the template's score is measured, and the best of: the task's solver in
-``solvers/`` if it has one, the reference unless that proves its solution optimal, the program of ``--program``, and
-what the table has already. A solver defines ``BY``, its name, and ``solve(instance, seconds) -> (solution, proven) |
-None``, with the solution as the evaluator's ``answer`` returns it, and whether it is optimal. Every solution is judged
-by the evaluator, and refused if it beats the bound: of a solution that it builds itself, step by step, an evaluator has
-nothing to check.
+``solvers/`` if it has one, the reference unless that proves its solution optimal, and what the table has already;
+``--checked`` takes better scores of any program that ran in a sandbox, at the size standard. A solver defines ``BY``,
+its name, and ``solve(instance, seconds) -> (solution, proven) | None``, with the solution as the evaluator's ``answer``
+returns it, and whether it is optimal. Every solution is judged by the evaluator, and refused if it beats the bound: of
+a solution that it builds itself, step by step, an evaluator has nothing to check.
 
-Programs and solvers run in this process and its children: look at a program that you were given before you run it.
-Solvers need ``ortools``, ``highspy`` and ``pyvrp``, which nothing else here does.
+Templates, references and solvers run in this process and its children. Solvers need ``ortools``, ``highspy`` and
+``pyvrp``, which nothing else here does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import numpy as np
 
 from trace_bench.suites.best_known import FILE, digest
 from trace_bench.suites.judge import Judge
-from trace_bench.suites.splits import settings_of, size_of, split_seed
+from trace_bench.suites.splits import STANDARD, settings_of, size_of, split_seed
 from trace_bench.suites.task_folder import load_module
 from trace_bench.worker.problem import BuildContext
 
@@ -54,8 +54,6 @@ class Item:
     size: str
     number: int
     seconds: float
-    program: str | None
-    by: str
 
 
 @dataclass(frozen=True)
@@ -98,21 +96,17 @@ def solved(item: Item) -> Found:
     judge = Judge(module, context.spec)
     name = digest(instance)
     candidates = context.spec["candidates"]
-    source = {role: (context.task_dir / candidates[role]).read_text() for role in ("template", "reference")}
-    template = _played(context, module, instance, source["template"])
+    template = _played(context, module, instance, candidates["template"])
     if template is None:
         raise SystemExit(f"{item.task}: the template fails on instance {item.number} of size {item.size}")
     entry = _stored(context.task_dir).get(item.size, {}).get("instances", {}).get(name)
     scores: list[tuple[float, str]] = [] if entry is None else [(entry[1], entry[2])]
-    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    today = _today()
     if entry is None or not _proven(entry[2]):
         scores += [(score, f"{by}, {today}") for score, by in _by_solver(item, module, judge, instance)]
-    programs = [(source["reference"], "the reference program")] if not any(_proven(by) for _, by in scores) else []
-    if item.program is not None:
-        programs.append((item.program, item.by))
-    for text, by in programs:
-        if (score := _played(context, module, instance, text)) is not None:
-            scores.append((score, f"{by}, {today}"))
+    if not any(_proven(by) for _, by in scores):
+        reference = _played(context, module, instance, candidates["reference"])
+        scores += [] if reference is None else [(reference, f"the reference program, {today}")]
     sign = 1 if context.spec["score"]["direction"] == "maximize" else -1
     best, by = max([*scores, (template, f"the template, {today}")], key=lambda pair: sign * pair[0])
     bound = judge.best([instance])
@@ -125,17 +119,42 @@ def _proven(source: str) -> bool:
     return "optimal" in source or "equal to the bound" in source
 
 
-def _played(context: BuildContext, module: ModuleType, instance: dict[str, Any], source: str) -> float | None:
-    """The score of a program; None if it fails."""
-    space: dict[str, Any] = {"__name__": "candidate"}
+def _played(context: BuildContext, module: ModuleType, instance: dict[str, Any], name: str) -> float | None:
+    """The score of one of the task's own programs; None if it fails."""
     try:
-        exec(compile(source, "candidate", "exec"), space)
-        return (
-            Judge(module, context.spec).verdict(instance, module.answer(space[context.spec["entry"]], instance)).score
-        )
+        program = getattr(load_module(context.task_dir / name), context.spec["entry"])
+        return Judge(module, context.spec).verdict(instance, module.answer(program, instance)).score
     except Exception as error:
-        print(f"{context.task_dir.name}: a program fails: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+        print(f"{context.task_dir.name}: {name} fails: {type(error).__name__}: {error}"[:300], file=sys.stderr)
         return None
+
+
+def taken(checked: Mapping[str, Any], by: str) -> int:
+    """Put scores of ``check-task --json`` that are better into the tables; returns how many are."""
+    better = 0
+    for row in checked["tasks"]:
+        task = row["id"].partition(":")[2]
+        context = context_of(task, STANDARD)
+        module = load_module(context.task_dir / "evaluator.py")
+        judge, table = Judge(module, context.spec), _stored(context.task_dir)
+        sign = 1 if judge.maximizes else -1
+        shares = []
+        for number in range(count_of(context)):
+            instance = instance_of(context, module, number)
+            entry = table[STANDARD]["instances"][digest(instance)]
+            scores = [p["scores"][number] for p in row["programs"] if not p["failed"] and len(p["scores"]) > number]
+            best = max(scores, key=lambda score: sign * score, default=entry[1])
+            if sign * (best - entry[1]) > 1e-9 * abs(best):
+                entry[1:] = [best, f"{by}, {_today()}"]
+                better += 1
+            shares.append(judge.normalised(instance, entry[1]))
+        table[STANDARD]["best"] = fmean(shares)
+        (context.task_dir / FILE).write_text(table_text(table), encoding="utf-8")
+    return better
+
+
+def _today() -> str:
+    return datetime.datetime.now(tz=datetime.UTC).date().isoformat()
 
 
 def _by_solver(item: Item, module: ModuleType, judge: Judge, instance: dict[str, Any]) -> Iterator[tuple[float, str]]:
@@ -177,16 +196,6 @@ def table_text(table: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def program_of(path: Path) -> str:
-    """The program in a file of source, or in the ``best_state.yaml`` of a job."""
-    if path.suffix != ".yaml":
-        return path.read_text(encoding="utf-8")
-    from trace_bench.artifacts.yamlio import read_state
-    from trace_bench.suites.code_task import PARAMETER
-
-    return str(read_state(path)[PARAMETER])
-
-
 def main(arguments: list[str]) -> int:
     """Solve, and write the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.LLM4AD.best_known")
@@ -194,18 +203,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--size", action="append", choices=SIZES)
     parser.add_argument("--seconds", type=float, default=20.0, help="of a solver, for an instance")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--program", type=Path)
+    parser.add_argument("--checked", type=Path, metavar="FILE")
     parser.add_argument("--by", default="a program")
     options = parser.parse_args(arguments)
     every = sorted(str(path.parent.relative_to(TASKS)) for path in TASKS.rglob("task.toml"))
-    program = program_of(options.program) if options.program else None
+    if options.checked:
+        better = taken(json.loads(options.checked.read_text(encoding="utf-8")), options.by)
+        print(f"{better} scores are better than the best known ones")
+        return 0
     with ProcessPoolExecutor(options.jobs) as pool:
         for task in options.tasks or every:
             for size in options.size or SIZES:
                 context = context_of(task, size)
                 if size_of(context, "train") != "standard" and size not in context.spec.get("sizes", {}):
                     continue
-                items = [Item(task, size, n, options.seconds, program, options.by) for n in range(count_of(context))]
+                items = [Item(task, size, n, options.seconds) for n in range(count_of(context))]
                 found = list(pool.map(solved, items))
                 table = _stored(context.task_dir)
                 table[size] = {

@@ -54,7 +54,7 @@ class ProgramReport(Model):
 
     Attributes:
         role: ``template``, ``level``, ``reference``, ``worse``, ``alternatives`` or ``broken``; ``given`` with the job.
-        score: mean over `examples`, natural units.
+        score: mean over `examples`, natural units; `scores` has that of each, in order.
         failed: number of examples on which it failed.
         feedback: of the first of these, else of the first example.
     """
@@ -62,6 +62,7 @@ class ProgramReport(Model):
     role: Name
     name: Name
     score: float
+    scores: tuple[float, ...] = ()
     metrics: dict[Name, float] = Field(default_factory=dict)
     failed: Count
     examples: Count

@@ -64,6 +64,7 @@ def _run(problem: Problem, state: Mapping[str, Any], examples: Sequence[Example]
     shown = (failed or rollouts)[0]
     return {
         "score": mean_score(rollouts),
+        "scores": [rollout.score for rollout in rollouts],
         "metrics": mean_metrics(rollouts),
         "failed": len(failed),
         "examples": len(rollouts),

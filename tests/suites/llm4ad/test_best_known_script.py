@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.LLM4AD import best_known
 from tests.suites.llm4ad.conftest import folders
-from trace_bench.artifacts.yamlio import write_state
 
 TASK = "optimization/knapsack_construct"
-GREEDY = '''
-def select_next_item(remaining_capacity, remaining_items):
-    """The best value by weight of those that fit."""
-    fitting = [item for item in remaining_items if item[0] <= remaining_capacity]
-    return max(fitting, key=lambda item: item[1] / item[0]) if fitting else None
-'''
 
 
 @pytest.fixture
@@ -32,25 +26,34 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / best_known.FILE
 
 
-def run(*options: str) -> None:
-    assert best_known.main([TASK, "--size", "standard", "--jobs", "1", *options]) == 0
+def run() -> None:
+    assert best_known.main([TASK, "--size", "standard", "--jobs", "1"]) == 0
 
 
-def test_a_better_program_of_a_job_is_taken_and_a_worse_one_is_not(table: Path, tmp_path: Path) -> None:
+def standard(table: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(table.read_text())["standard"]
+    return found
+
+
+def test_better_scores_of_checked_programs_are_taken_and_worse_ones_are_not(table: Path, tmp_path: Path) -> None:
     run()
-    first = json.loads(table.read_text())["standard"]
+    first = standard(table)
     assert all(entry[0] == entry[1] for entry in first["instances"].values()), "the template is the reference here"
-    write_state(tmp_path / "best_state.yaml", {"code": GREEDY})
-    run("--program", str(tmp_path / "best_state.yaml"), "--by", "a search")
-    second = json.loads(table.read_text())["standard"]
-    better = [entry for entry in second["instances"].values() if entry[1] > entry[0]]
-    assert better and all(entry[2].startswith("a search, ") for entry in better)
-    assert second["best"] > first["best"] == first["template"] == second["template"]
+    scores = [entry[1] + (5.0 if number == 2 else -5.0) for number, entry in enumerate(first["instances"].values())]
+    programs = [{"scores": scores, "failed": 0}, {"scores": [1e9] * len(scores), "failed": 1}]
+    checked = tmp_path / "checked.json"
+    checked.write_text(json.dumps({"tasks": [{"id": f"llm4ad:{TASK}", "programs": programs}]}))
+    assert best_known.main(["--checked", str(checked), "--by", "a search"]) == 0
+    second = standard(table)
+    changed = {key: entry for key, entry in second["instances"].items() if entry != first["instances"][key]}
+    ((_, (template, best, source)),) = changed.items()
+    assert best == template + 5 and source.startswith("a search, 20")
+    assert second["best"] > first["best"] and second["template"] == first["template"]
     run()
-    assert json.loads(table.read_text())["standard"] == second, "what the table has is kept"
+    assert standard(table) == second, "what the table has is kept"
 
 
-def test_a_solver_is_judged_by_the_evaluator(table: Path, tmp_path: Path) -> None:
+def test_a_solver_is_judged_by_the_evaluator_and_cannot_beat_the_bound(table: Path, tmp_path: Path) -> None:
     solvers = tmp_path / "solvers"
     solvers.mkdir()
     wrong = "BY = 'a liar'\n\n\ndef solve(instance, seconds):\n    return [0] * 10_000, True\n"
