@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _SAFE = 1e-9
 """Relative: bounds are lowered by so much, more than rounding can have raised them."""
-_LARGE = 100_000
+_LARGE = 400_000
 """Entries of a matrix beyond which linear programming takes longer than a bound is worth."""
 
 
@@ -185,12 +185,14 @@ def pairing_bound(flows: Ints, distances: Ints, *, most: bool = False) -> float:
     return float(costs[linear_sum_assignment(costs, maximize=most)].sum())
 
 
-def warehouses(rng: np.random.Generator, most_sites: int, most_clients: int) -> dict[str, Any]:
+def warehouses(rng: np.random.Generator, most_sites: int, most_clients: int, *, detour: float = 1.0) -> dict[str, Any]:
     """Sites and customers at points of a square; from half of `most_sites` up to it, and so with the customers.
+
+    A way is as long as the distance of its ends times a factor of its own, drawn from 1 .. `detour`.
 
     Returns:
         ``sites`` (m, 2), ``customers`` (n, 2); ``fixed_costs`` (m,), whole; ``demands`` (n,), whole; ``costs`` (n, m)
-        of supplying all that a customer demands, whole: a tenth of demand times distance, at least 1.
+        of supplying all that a customer demands, whole: a tenth of demand times way, at least 1.
     """
     m = int(rng.integers(max(1, most_sites // 2), most_sites + 1))
     n = int(rng.integers(max(1, most_clients // 2), most_clients + 1))
@@ -198,6 +200,8 @@ def warehouses(rng: np.random.Generator, most_sites: int, most_clients: int) -> 
     demands = rng.integers(10, 101, n)
     between = customers[:, None, :] - sites[None, :, :]
     far = np.sqrt((between**2).sum(axis=2))
+    if detour > 1:
+        far = far * rng.uniform(1, detour, far.shape)
     return {
         "sites": sites,
         "customers": customers,

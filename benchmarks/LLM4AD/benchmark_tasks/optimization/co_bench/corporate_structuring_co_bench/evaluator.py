@@ -16,15 +16,18 @@ MOST_COUNTRIES = 2000
 
 
 def instance(rng: np.random.Generator, *, n_countries: int) -> dict[str, Any]:
-    """Random rates; one in twenty pairs has a treaty, under which nothing is withheld."""
+    """Random rates; one in twenty pairs has a treaty, under which nothing is withheld. Foreign income is exempt at the
+    target: with credits there, any structure that passes its income on well enough is optimal."""
     n = int(rng.integers(max(3, (n_countries + 1) // 2), n_countries + 1))
     withholding = np.round(rng.uniform(0.02, 0.3, size=(n, n)), 3)
     withholding[rng.random((n, n)) < 0.05] = 0.0
     np.fill_diagonal(withholding, 0.0)
     sources = rng.permutation(n) < max(2, round(0.5 * n))
+    target, tax_codes = int(rng.integers(n)), rng.choice(4, size=n, p=[0.25, 0.15, 0.3, 0.3]) + 1
+    tax_codes[target] = EXEMPTION
     return {
-        "target": int(rng.integers(n)),
-        "tax_codes": rng.choice(4, size=n, p=[0.25, 0.15, 0.3, 0.3]) + 1,
+        "target": target,
+        "tax_codes": tax_codes,
         "foreign_rates": np.round(rng.uniform(0.2, 0.5, size=n), 3),
         "domestic_rates": np.round(rng.uniform(0.05, 0.35, size=n), 3),
         "profits": rng.integers(100, 1001, size=n) * sources.astype(np.float64),

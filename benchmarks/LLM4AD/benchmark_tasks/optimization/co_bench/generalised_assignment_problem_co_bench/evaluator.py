@@ -13,14 +13,20 @@ from trace_bench.suites.llm4ad import location, reading
 
 
 def instance(rng: np.random.Generator, *, n_agents: int, n_jobs: int) -> dict[str, Any]:
-    """Type C (costs and consumptions unrelated) or D (the less it costs, the more it takes) of Chu and Beasley."""
+    """Types of Chu and Beasley (C: costs and consumptions unrelated; D: the less it costs, the more it takes) and of
+    Laguna, Kelly, Gonzalez and Glover (E: costs fall with the inverse of the consumption)."""
     m = int(rng.integers(max(2, n_agents // 2), n_agents + 1))
     n = int(rng.integers(max(2, n_jobs // 2), n_jobs + 1))
-    if rng.random() < 0.5:
+    kind = "CDE"[int(rng.integers(3))]
+    if kind == "C":
         uses, costs = rng.integers(5, 26, (m, n)), rng.integers(10, 51, (m, n))
-    else:
+    elif kind == "D":
         uses = rng.integers(1, 101, (m, n))
         costs = 111 - uses + rng.integers(-10, 11, (m, n))
+    else:
+        drawn = 1 - 10 * np.log(1 - rng.random((m, n)))
+        uses = np.floor(drawn).astype(np.int64)
+        costs = np.maximum(1, np.floor(1000 / drawn - 10 * rng.random((m, n)))).astype(np.int64)
     thrifty = np.bincount(uses.argmin(axis=0), uses.min(axis=0), minlength=m).astype(np.int64)
     return {"costs": costs, "uses": uses, "capacities": np.maximum(uses.sum(axis=1) * 4 // (5 * m), thrifty)}
 

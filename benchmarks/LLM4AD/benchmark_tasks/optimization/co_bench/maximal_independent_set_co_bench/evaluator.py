@@ -21,7 +21,7 @@ def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
     if rng.random() < PLANTED_SHARE:
         return _planted(rng, problem_size)
     n = int(rng.integers((problem_size + 1) // 2, problem_size + 1))
-    upper = np.triu(rng.random((n, n)) < rng.uniform(0.05, 0.5), k=1)
+    upper = np.triu(rng.random((n, n)) < rng.uniform(0.05, 0.25), k=1)
     return {"n": n, "edges": np.argwhere(upper), "largest": None}
 
 

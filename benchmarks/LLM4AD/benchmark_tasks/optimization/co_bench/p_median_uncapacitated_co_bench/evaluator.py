@@ -12,9 +12,9 @@ from trace_bench.suites.llm4ad import location, reading
 
 
 def instance(rng: np.random.Generator, *, problem_size: int) -> dict[str, Any]:
-    """Like OR-Library's pmed files: a random connected graph, lengths 1 .. 100; a twentieth to a fifth are medians."""
+    """Like OR-Library's pmed files: a random connected graph, lengths 1 .. 100; a fiftieth to a tenth are medians."""
     n = int(rng.integers(max(3, problem_size // 2), problem_size + 1))
-    p = int(rng.integers(max(1, n // 20), max(1, n // 5) + 1))
+    p = int(rng.integers(max(1, n // 50), max(1, n // 10) + 1))
     order = rng.permutation(n)
     tree = [(int(order[i]), int(order[rng.integers(i)])) for i in range(1, n)]
     others = rng.integers(n, size=(2 * n, 2))

@@ -21,7 +21,7 @@ def instance(rng: np.random.Generator, *, n_rows: int, n_columns: int) -> dict[s
     for _ in range(20 * n):
         if len(found) == n:
             break
-        order = np.argsort(np.arange(m) + rng.uniform(0, 8, m), kind="stable").tolist()
+        order = np.argsort(np.arange(m) + rng.uniform(0, 20, m), kind="stable").tolist()
         while order and len(found) < n:
             size = int(rng.integers(2, 7))
             rows = tuple(sorted(order[:size]))

@@ -1,23 +1,27 @@
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_matrix
+
+LEVEL = 5
+STEPS = {1: 0, 2: 0, 3: 0, 4: 500, 5: 6000}[LEVEL]
 
 
 def solve(m: int, n: int, cost_matrix: np.ndarray, consumption_matrix: np.ndarray, capacities: np.ndarray) -> list[int]:
-    """Construction by regret (Martello and Toth, 1981), then shifts and swaps of jobs (Osman, 1995) until none helps,
-    started anew from the best solution with a few jobs moved at random."""
+    """Linear relaxation, rounded; then tabu search over shifts and swaps of jobs (Osman, 1995) that may exceed
+    capacities at prices that rise while they are exceeded (Yagiura, Ibaraki and Glover, 2004)."""
     c, a, b = cost_matrix.astype(float), consumption_matrix.astype(float), capacities.astype(float)
-    rng = np.random.default_rng(1)
-    starts = [by_regret(c, a, b), *(repaired(a, b, s) for s in (a.argmin(axis=0), c.argmin(axis=0)))]
-    found = [descent(c, a, b, s) for s in starts if s is not None]
-    if not found:
-        return a.argmin(axis=0).tolist()
-    best = min(found, key=lambda s: total(c, s))
-    current = best
-    for _ in range(150):
-        moved = descent(c, a, b, shaken(a, b, current, rng))
-        if total(c, moved) <= total(c, current) + 2:
-            current = moved
-        if total(c, moved) < total(c, best):
-            best = moved
+    scale = c.mean() / a.mean()
+    starts = [by_regret(c + price * scale * a, a, b) for price in (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)] + [a.argmin(axis=0)]
+    if LEVEL >= 3:
+        shares, prices = relaxed(c, a, b)
+        starts = [shares.argmax(axis=0), *starts]
+        starts = [by_regret(c + np.where(shares > 1 - 1e-6, -1e6, prices[:, None] * a), a, b), *starts]
+    if LEVEL >= 2:
+        starts = [None if s is None else descent(c, a, b, s) for s in starts]
+    found = [s for s in starts if s is not None and (load(a, s) <= b).all()]
+    best = min(found or [a.argmin(axis=0)], key=lambda s: total(c, s))
+    if STEPS:
+        best = tabu(c, a, b, best, prices, min(STEPS, STEPS * 50_000 // (n * n)))
     return best.tolist()
 
 
@@ -29,8 +33,19 @@ def load(a, agents):
     return np.bincount(agents, a[agents, np.arange(len(agents))], minlength=len(a))
 
 
+def relaxed(c, a, b):
+    m, n = c.shape
+    cell = np.arange(m * n)
+    jobs = coo_matrix((np.ones(m * n), (cell % n, cell)), shape=(n, m * n)).tocsr()
+    room = coo_matrix((a.ravel(), (cell // n, cell)), shape=(m, m * n)).tocsr()
+    done = linprog(c.ravel(), A_ub=room, b_ub=b, A_eq=jobs, b_eq=np.ones(n), method="highs")
+    if done.status != 0:
+        return (a == a.min(axis=0)).astype(float), np.full(m, c.mean() / a.mean())
+    return done.x.reshape(m, n), -done.ineqlin.marginals
+
+
 def by_regret(c, a, b):
-    """The job that loses most if it misses its cheapest agent goes first."""
+    """The job that loses most if it misses its cheapest agent goes first; None if some do not fit."""
     room, left = b.copy(), np.ones(c.shape[1], dtype=bool)
     agents = np.zeros(c.shape[1], dtype=int)
     while left.any():
@@ -46,28 +61,8 @@ def by_regret(c, a, b):
     return agents
 
 
-def repaired(a, b, agents):
-    """Shifts and swaps until no agent has more than its capacity; None if that fails."""
-    agents, jobs = agents.copy(), np.arange(len(agents))
-    while (over := np.maximum(used := load(a, agents) - b, 0)).any():
-        takes = a[agents, jobs]
-        less = np.maximum(used[agents] - takes, 0) - over[agents]
-        shift = less + np.maximum(used[:, None] + a, 0) - over[:, None]
-        shift[agents, jobs] = 0
-        after = np.maximum(used[agents][:, None] - takes[:, None] + a[agents, :], 0) - over[agents][:, None]
-        swap = np.where(agents[:, None] == agents[None, :], 0, after + after.T)
-        if min(shift.min(), swap.min()) >= 0:
-            return None
-        if shift.min() <= swap.min():
-            agent, job = np.unravel_index(shift.argmin(), shift.shape)
-            agents[job] = agent
-        else:
-            one, other = np.unravel_index(swap.argmin(), swap.shape)
-            agents[[one, other]] = agents[[other, one]]
-    return agents
-
-
 def descent(c, a, b, agents):
+    """The best shifts and swaps that fit, until none helps."""
     agents, jobs = agents.copy(), np.arange(len(agents))
     while True:
         room = b - load(a, agents)
@@ -87,15 +82,47 @@ def descent(c, a, b, agents):
             agents[[one, other]] = agents[[other, one]]
 
 
-def shaken(a, b, agents, rng):
-    """A few jobs taken out, and put back in random order where they fit, at random; as it was if they do not."""
-    out = rng.permutation(len(agents))[: max(3, len(agents) // 6)]
-    moved, room = agents.copy(), b - load(a, agents)
-    np.add.at(room, agents[out], a[agents[out], out])
-    for job in out:
-        fits = np.flatnonzero(a[:, job] <= room)
-        if len(fits) == 0:
-            return agents
-        moved[job] = rng.choice(fits)
-        room[moved[job]] -= a[moved[job], job]
-    return moved
+def tabu(c, a, b, agents, prices, steps):
+    n = c.shape[1]
+    rng = np.random.default_rng(1)
+    agents, jobs = agents.copy(), np.arange(n)
+    best, least = agents.copy(), total(c, agents)
+    price = np.maximum(prices, c.mean() / a.mean() / 10)
+    until = np.zeros(n, dtype=int)
+    used, cost = load(a, agents), least
+    for step in range(steps):
+        over = np.maximum(used - b, 0)
+        paid, takes = c[agents, jobs], a[agents, jobs]
+        away = price[agents] * (np.maximum(used[agents] - takes - b[agents], 0) - over[agents]) - paid
+        shift = c + price[:, None] * (np.maximum(used[:, None] + a - b[:, None], 0) - over[:, None]) + away
+        held = until > step
+        shift[:, held] = np.inf
+        shift[agents, jobs] = np.inf
+        at = int(shift.argmin())
+        gain, pair = shift.flat[at], None
+        if gain > -1e-9:
+            spare = (used - b)[agents] - takes
+            part = (
+                c[agents]
+                + price[agents][:, None] * (np.maximum(spare[:, None] + a[agents], 0) - over[agents][:, None])
+                - paid[:, None]
+            )
+            swap = part + part.T
+            swap[agents[:, None] == agents] = np.inf
+            swap[held] = np.inf
+            swap[:, held] = np.inf
+            s = int(swap.argmin())
+            if swap.flat[s] < gain:
+                gain, pair = swap.flat[s], divmod(s, n)
+        if gain > -1e-9:
+            price = price * np.where(over > 0, 1.2, 0.97)
+        moved = [(at % n, at // n)] if pair is None else [(pair[0], agents[pair[1]]), (pair[1], agents[pair[0]])]
+        for job, agent in moved:
+            used[agents[job]] -= a[agents[job], job]
+            cost += c[agent, job] - c[agents[job], job]
+            used[agent] += a[agent, job]
+            agents[job] = agent
+            until[job] = step + 5 + rng.integers(10)
+        if cost < least - 1e-9 and (used <= b).all():
+            best, least = agents.copy(), cost
+    return best

@@ -1,56 +1,59 @@
 import numpy as np
+from scipy.optimize import linprog
+
+LEVEL = 5
+ROUNDS = {1: 0, 2: 0, 3: 0, 4: 0.2, 5: 8}[LEVEL]
 
 
 def solve(n: int, m: int, p: np.ndarray, r: np.ndarray, b: np.ndarray) -> list[int]:
-    """Prices of the constraints by subgradient steps on the Lagrangian dual, items by profit per priced weight
-    (Magazine and Oguz, 1984; Pirkul, 1987), then swaps and restarts (iterated greedy)."""
+    """Items by profit per weight at the prices of the constraints in the linear relaxation (Pirkul, 1987), then swaps
+    of two items, then the same again and again without a few items (iterated greedy)."""
     scaled = r / np.maximum(b, 1e-9)[:, None]
-    order = np.argsort(-p / (prices(p, scaled) @ scaled + 1e-12), kind="stable")
-    best = swapped(filled(np.zeros(n, dtype=bool), order, r, b), order, p, r, b)
+    prices = np.ones(m)
+    if LEVEL >= 2:
+        done = linprog(-p, A_ub=r, b_ub=b, bounds=(0, 1), method="highs")
+        prices = np.maximum(0, -done.ineqlin.marginals) * b
+    worth = p / (prices @ scaled + 1e-9)
+    best = filled(np.zeros(n, dtype=bool), worth, r, b)
+    if LEVEL >= 3:
+        best = swapped(best, worth, p, r, b)
     rng = np.random.default_rng(1)
-    for _ in range(40):
-        kept = best & (rng.random(n) > 0.15)
-        noisy = order[np.argsort(np.arange(n) + rng.normal(0, 0.05 * n, n), kind="stable")]
-        other = swapped(filled(kept, noisy, r, b), order, p, r, b)
+    order = np.argsort(-worth, kind="stable")
+    for _ in range(int(ROUNDS * min(n, 500_000_000 // (m * n * n)))):
+        kept = best & (rng.random(n) > 0.25)
+        rank = np.empty(n)
+        rank[order] = np.arange(n) + rng.normal(0, 0.05 * n, n)
+        other = swapped(filled(kept, -rank, r, b), worth, p, r, b)
         if p @ other > p @ best:
             best = other
     return best.astype(int).tolist()
 
 
-def prices(p, scaled, steps=150):
-    u = np.full(len(scaled), p.sum() / len(scaled) / max(scaled.sum(axis=1).max(), 1e-9))
-    best, value = u, np.inf
-    for step in range(steps):
-        gain = p - u @ scaled
-        taken = gain > 0
-        dual = gain[taken].sum() + u.sum()
-        if dual < value:
-            best, value = u, dual
-        slope = 1 - scaled[:, taken].sum(axis=1)
-        u = np.maximum(0, u - slope * dual * 0.05 * 0.97**step / max(slope @ slope, 1e-9))
-    return best
-
-
-def filled(taken, order, r, b):
+def filled(taken, worth, r, b):
+    """Each item that still fits, the most worth first."""
     taken = taken.copy()
     left = b - r[:, taken].sum(axis=1)
-    for j in order:
-        if not taken[j] and (r[:, j] <= left).all():
-            taken[j] = True
-            left = left - r[:, j]
-    return taken
+    while True:
+        fits = np.flatnonzero(~taken & (r <= left[:, None]).all(axis=0))
+        if len(fits) == 0:
+            return taken
+        for j in fits[np.argsort(-worth[fits], kind="stable")]:
+            if (r[:, j] <= left).all():
+                taken[j] = True
+                left = left - r[:, j]
 
 
-def swapped(taken, order, p, r, b):
+def swapped(taken, worth, p, r, b):
+    """The best swap of an item for another one that fits, and what fits then, until none gains."""
     while True:
         left = b - r[:, taken].sum(axis=1)
         inside, outside = np.flatnonzero(taken), np.flatnonzero(~taken)
         gain = p[outside][None, :] - p[inside][:, None]
-        fits = (r[:, None, outside] <= left[:, None, None] + r[:, inside, None]).all(axis=0)
-        gain = np.where(fits, gain, 0)
-        if gain.size == 0 or gain.max() <= 0:
+        rows, columns = np.nonzero(gain > 0)
+        fits = (r[:, outside[columns]] - r[:, inside[rows]] <= left[:, None]).all(axis=0)
+        if not fits.any():
             return taken
-        i, j = np.unravel_index(gain.argmax(), gain.shape)
+        at = int(np.where(fits, gain[rows, columns], 0).argmax())
         taken = taken.copy()
-        taken[inside[i]], taken[outside[j]] = False, True
-        taken = filled(taken, order, r, b)
+        taken[inside[rows[at]]], taken[outside[columns[at]]] = False, True
+        taken = filled(taken, worth, r, b)
