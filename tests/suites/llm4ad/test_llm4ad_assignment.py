@@ -234,3 +234,17 @@ def test_quadratic_other_names_and_units_change_the_score_as_they_should(seed: i
     assert one.verdict(renamed, at[names].tolist()).score == scale * score
     assert one.module.bound(renamed) == scale * one.module.bound(instance)
     assert one.module.bound(instance) <= score <= one.module.worst(instance)
+
+
+def test_general_instances_are_of_the_three_types_of_the_statement(task: GetTask) -> None:
+    seen = set()
+    for seed in range(24):
+        made = task(GENERAL).instance(seed, size="small")
+        costs, uses = made["costs"], made["uses"]
+        is_c = uses.min() >= 5 and uses.max() <= 25 and costs.min() >= 10 and costs.max() <= 50
+        is_d = uses.min() >= 1 and uses.max() <= 100 and np.abs(costs + uses - 111).max() <= 10
+        high, low = np.floor(1000 / uses), np.floor(1000 / (uses + 1) - 10)
+        is_e = bool((costs >= np.maximum(1, low)).all() and (costs <= np.maximum(1, high)).all())
+        assert [is_c, is_d, is_e].count(True) == 1, seed
+        seen.add((is_c, is_d, is_e))
+    assert len(seen) == 3

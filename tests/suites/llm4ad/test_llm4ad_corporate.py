@@ -174,3 +174,9 @@ def test_published_files_are_read(task: GetTask) -> None:
 def test_a_file_of_another_format_is_refused(text: str, says: str, task: GetTask) -> None:
     with pytest.raises(DataError, match=says):
         task(CORPORATE).module.read(text, "tax1.txt")
+
+
+def test_generated_targets_exempt_foreign_income_and_other_countries_have_all_codes(task: GetTask) -> None:
+    drawn = [task(CORPORATE).instance(seed, size="small") for seed in range(8)]
+    assert all(made["tax_codes"][made["target"]] == 1 for made in drawn)
+    assert {int(code) for made in drawn for code in made["tax_codes"]} == {1, 2, 3, 4}

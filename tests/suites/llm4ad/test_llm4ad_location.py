@@ -461,3 +461,13 @@ def test_limited_warehouse_other_names_and_units_change_the_score_as_they_should
     score = one.verdict(instance, amounts).score
     assert one.verdict(renamed, amounts[np.ix_(customers, sites)]).score == pytest.approx(scale * score, rel=1e-9)
     assert one.module.bound(instance) <= score <= one.module.worst(instance)
+
+
+def test_ways_are_one_to_three_times_as_long_as_distances_where_capacities_do_not_limit(task: GetTask) -> None:
+    for name, longest in (("uncapacitated", 3.0), ("capacitated", 1.0)):
+        made = task(f"optimization/co_bench/{name}_warehouse_location_co_bench").instance(3, size="small")
+        between = made["customers"][:, None, :] - made["sites"][None, :, :]
+        plain = made["demands"][:, None] * np.sqrt((between**2).sum(axis=2)) / 10
+        assert (made["costs"] >= np.maximum(1, plain - 0.5)).all()
+        assert (made["costs"] <= np.maximum(1, longest * plain + 0.5)).all()
+        assert ((made["costs"] > 2 * plain + 1).any()) == (longest > 2)

@@ -50,10 +50,14 @@ def swapped(taken, worth, p, r, b):
         inside, outside = np.flatnonzero(taken), np.flatnonzero(~taken)
         gain = p[outside][None, :] - p[inside][:, None]
         rows, columns = np.nonzero(gain > 0)
-        fits = (r[:, outside[columns]] - r[:, inside[rows]] <= left[:, None]).all(axis=0)
-        if not fits.any():
+        order = np.argsort(-gain[rows, columns], kind="stable")
+        for start in range(0, len(order), 1000):  # the best first: as a rule few fit
+            out, new = inside[rows[order[start : start + 1000]]], outside[columns[order[start : start + 1000]]]
+            fits = (r[:, new] - r[:, out] <= left[:, None]).all(axis=0)
+            if fits.any():
+                break
+        else:
             return taken
-        at = int(np.where(fits, gain[rows, columns], 0).argmax())
         taken = taken.copy()
-        taken[inside[rows[at]]], taken[outside[columns[at]]] = False, True
+        taken[out[fits.argmax()]], taken[new[fits.argmax()]] = False, True
         taken = filled(taken, worth, r, b)
