@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trace_bench.suites.splits import STANDARD
 from trace_bench.worker.problem import ProblemError
 
 FILE = "best_known.json"
@@ -82,7 +83,8 @@ class BestKnown:
         share: Callable[[float], float],
         ends: tuple[float, float],
     ) -> Points | None:
-        """What the gap of `instance` is measured by; None if nothing is known of its size.
+        """What the gap of `instance` is measured by; None for a table without generated instances. A size that the table
+        lacks is taken to have the means of the standard one.
 
         Of an instance that the table lacks, the template's and the best known score are estimated as those whose
         normalised scores are the means over the table.
@@ -92,7 +94,7 @@ class BestKnown:
             share: the normalised score of a score on this instance; it falls from the second of `ends` to the first.
             ends: the worst score, and one that is at least as good as the best known.
         """
-        means = self.table.get(size)
+        means = self.table.get(size) or self.table.get(STANDARD)
         if means is None:
             return None
         entries: Mapping[str, Any] = means["instances"]

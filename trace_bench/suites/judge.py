@@ -19,7 +19,8 @@ and may define
 * ``remark(instance, solution)``: what an optimizer should know of this solution besides;
 * ``described(**settings)``: what the settings choose, in sentences that the statement ends with;
 * ``draw(instance, solution)``: a `trace_bench.suites.drawing.Drawing` for the docs;
-* ``read(text, name)``: the instances in one published data file (`trace_bench.suites.data_files` helps).
+* ``read(text, name)``: the instances in one published data file (`trace_bench.suites.data_files` helps); keywords
+  that it names are settings.
 
 ``settings`` are the ``eval_kwargs`` of the spec without the common ones and ``n_instance``, the number of instances of
 each split. `answer`, `violations` and `score` are apart so that a solution can be judged that no program gave.
@@ -123,7 +124,7 @@ class Judge:
         """``n_instance`` for each split; no more than there are in the user's data."""
         count = settings.get("n_instance")
         if self._published is not None:
-            there = {split: len(self._published.instances(split)) for split in data_files.SPLITS}
+            there = {split: len(self._published.instances(split, **settings)) for split in data_files.SPLITS}
             return {split: size if count is None else min(size, count) for split, size in there.items()}
         return {} if count is None else dict.fromkeys(data_files.SPLITS, count)
 
@@ -133,7 +134,7 @@ class Judge:
 
         settings.pop("n_instance", None)
         if self._published is not None:
-            there = self._published.instances(split)
+            there = self._published.instances(split, **settings)
             if count > len(there):
                 raise ProblemError(f"num_{split} is {count}, and the data hold {len(there)} instances for {split}")
             chosen = np.random.default_rng(seed).permutation(len(there))[:count]

@@ -11,12 +11,16 @@ from trace_bench.suites import checks
 from trace_bench.suites.drawing import Drawing
 from trace_bench.suites.llm4ad import binpacking
 
+SIZES = (0.2, 0.35)
+"""Least and largest size, in parts of the capacity."""
 _HUGE = 2**62
 
 
 def instance(rng: np.random.Generator, *, n_items: int, capacity: int) -> dict[str, Any]:
-    """Sizes of the items, and the capacity of a bin."""
-    return {"sizes": binpacking.weibull_sizes(rng, n_items, capacity), "capacity": capacity}
+    """Sizes of the items, drawn uniformly from 20 % to 35 % of the capacity of a bin."""
+    low, high = (max(1, round(part * capacity)) for part in SIZES)
+    sizes = rng.integers(low, high, n_items, endpoint=True)
+    return {"sizes": tuple(sizes.tolist()), "capacity": capacity}
 
 
 def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:

@@ -16,18 +16,14 @@ SIDE = 100
 
 
 def instance(rng: np.random.Generator, *, n_facilities: int, n_customers: int, max_demand: int) -> dict[str, Any]:
-    """Points of a square; whatever is chosen, every customer that is left fits somewhere.
-
-    With no fewer facilities than customers, one is always empty, and holds the largest demand. Else capacities grow
-    until, with all customers but one assigned, the room left is on average the largest demand.
-    """
+    """Points of a square; whatever is chosen, every customer that is left fits somewhere: with all customers but one
+    assigned, the room left is on average at least the largest demand."""
     facilities, customers = rng.random((n_facilities, 2)) * SIDE, rng.random((n_customers, 2)) * SIDE
     between = customers[:, None, :] - facilities[None, :, :]
-    costs = np.maximum(1, np.rint(np.sqrt((between**2).sum(axis=2)))).astype(np.int64)
     demands = rng.integers(max(1, max_demand // 4), max_demand + 1, n_customers)
-    capacities = rng.integers(max_demand, max_demand * 3 // 2 + 1, n_facilities)
-    if n_facilities < n_customers:
-        capacities += -(-int(demands.sum()) // n_facilities)
+    travelled = demands[:, None] * np.sqrt((between**2).sum(axis=2))
+    costs = np.maximum(1, np.rint(travelled)).astype(np.int64)
+    capacities = np.full(n_facilities, -(-int(demands.sum()) // n_facilities) + max_demand)
     return {
         "facilities": facilities, "customers": customers, "costs": costs, "demands": demands, "capacities": capacities,
     }  # fmt: skip

@@ -10,11 +10,11 @@ import numpy as np
 from trace_bench.suites import checks
 from trace_bench.suites.llm4ad import location
 
-LARGEST = 8
+LARGEST = 20
 
 
 def instance(rng: np.random.Generator, *, n_elements: int, n_subsets: int) -> dict[str, Any]:
-    """Subsets of 1 to 8 elements; an element that none has is put into one of them."""
+    """Subsets of 1 to 20 elements; an element that none has is put into one of them."""
     sizes = rng.integers(1, min(LARGEST, n_elements) + 1, n_subsets).tolist()
     subsets = [set(rng.choice(n_elements, size, replace=False).tolist()) for size in sizes]
     for element in sorted(set(range(n_elements)).difference(*subsets)):

@@ -1,5 +1,8 @@
 import numpy as np
 
+LEVEL = 5
+SHARE = (0, 0.14, 0.18, 0.2, 0.25, 0.5)[LEVEL]
+"""Of the mean edge that a penalty adds."""
 PENALTIES = []
 
 
@@ -14,4 +17,4 @@ def update_edge_distance(edge_distance: np.ndarray, local_opt_tour: np.ndarray, 
     for k in np.argsort(-utility, kind="stable")[:2]:
         penalties[tour[k], following[k]] += 1
         penalties[following[k], tour[k]] += 1
-    return edge_distance + weight * penalties
+    return edge_distance + SHARE * weight * penalties

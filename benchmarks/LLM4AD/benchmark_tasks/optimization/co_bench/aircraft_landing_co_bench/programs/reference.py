@@ -1,4 +1,9 @@
+import math
 import random
+
+LEVEL = 5
+TRIALS = {1: 0, 2: 150, 3: 600, 4: 2000, 5: 8000}[LEVEL]
+"""Moved planes; fewer of many planes, where each takes longer."""
 
 
 def solve(
@@ -8,9 +13,10 @@ def solve(
     planes: list[dict[str, float]],
     separation: list[list[float]],
 ) -> dict[str, list]:
-    """Local search over the sequences of the runways (in the spirit of Pinol, Beasley, 2006): a plane goes to another
-    place of any runway. A sequence is timed by merging planes that push each other into blocks, and moving each block
-    to where it costs least (the idea of Garey, Tarjan, Wilfong, 1988)."""
+    """Simulated annealing (Kirkpatrick, Gelatt, Vecchi, 1983) over the sequences of the runways (in the spirit of
+    Pinol, Beasley, 2006): a plane goes to another place of any runway, or two planes change places. A sequence is timed
+    by merging planes that push each other into blocks, and moving each block to where it costs least (the idea of
+    Garey, Tarjan, Wilfong, 1988)."""
     rng = random.Random(1)
     order = sorted(range(num_planes), key=lambda i: planes[i]["target"])
     times, rows = [0.0] * num_planes, [[] for _ in range(num_runways)]
@@ -20,28 +26,40 @@ def solve(
         rows[free.index(times[j])].append(j)
     first = [list(row) for row in rows]
     costs = [cost(row, timed(row, planes, separation), planes, separation) for row in rows]
-    for _ in range(min(500, 4_000_000 // num_planes**2)):  # less for many planes: a trial takes longer
+    best = (sum(costs), rows[:])
+    trials = min(TRIALS, 200 * num_planes, 15_000_000 // (num_planes**2 + 500))
+    heat = 0.03 * sum(costs) if LEVEL > 3 and best[0] < float("inf") else 0.0
+    for _ in range(trials):
+        heat *= 0.002 ** (1 / trials)
         a, b = rng.randrange(num_runways), rng.randrange(num_runways)
         if not rows[a]:
             continue
         one, other = list(rows[a]), list(rows[b])
         place = rng.randrange(len(one))
-        plane = one.pop(place)
+        plane = one[place]
+        near = sum(planes[i]["target"] <= planes[plane]["target"] for i in other)
         if a == b:
-            near = place + rng.choice((-3, -2, -1, 1, 2, 3))
-            one.insert(min(max(0, near), len(one)), plane)
+            one.pop(place)
+            one.insert(min(max(0, place + rng.choice((-3, -2, -1, 1, 2, 3))), len(one)), plane)
             changed = {a: one}
+        elif other and rng.random() < 0.5:
+            there = min(max(0, near + rng.randrange(-3, 3)), len(other) - 1)
+            one[place], other[there] = other[there], plane
+            changed = {a: one, b: other}
         else:
-            near = sum(planes[i]["target"] <= planes[plane]["target"] for i in other) + rng.choice((-1, 0, 0, 1))
-            other.insert(min(max(0, near), len(other)), plane)
+            one.pop(place)
+            other.insert(min(max(0, near + rng.choice((-2, -1, 0, 0, 1))), len(other)), plane)
             changed = {a: one, b: other}
         found = {r: cost(row, timed(row, planes, separation), planes, separation) for r, row in changed.items()}
-        if sum(found.values()) <= sum(costs[r] for r in changed):
+        more = sum(found.values()) - sum(costs[r] for r in changed)
+        if more <= 0 or (heat and rng.random() < math.exp(-more / heat)):
             for r, row in changed.items():
                 rows[r], costs[r] = row, found[r]
-    if sum(costs) == float("inf"):
+            if sum(costs) < best[0]:
+                best = (sum(costs), rows[:])
+    if best[0] == float("inf"):
         return answer(first, [times[:] for _ in first], num_planes, True)
-    return answer(rows, [timed(row, planes, separation) for row in rows], num_planes, False)
+    return answer(best[1], [timed(row, planes, separation) for row in best[1]], num_planes, False)
 
 
 def answer(rows, timetable, n, by_plane):

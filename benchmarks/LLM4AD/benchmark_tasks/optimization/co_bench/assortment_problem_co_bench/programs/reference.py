@@ -1,6 +1,8 @@
 import numpy as np
 
-PAIRED = 3
+LEVEL = 5
+PAIRED = (0, 0, 0, 2, 3, 5)[LEVEL]
+"""Of how many types that are good by themselves pairs are tried."""
 
 
 def solve(stocks: np.ndarray, pieces: np.ndarray) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
@@ -9,6 +11,7 @@ def solve(stocks: np.ndarray, pieces: np.ndarray) -> list[tuple[int, list[tuple[
     2010), largest pieces first, those still asked for before others (the two steps of Beasley, 1985, much
     simplified)."""
     kinds = [k for k, stock in enumerate(stocks.tolist()) if all(fits(stock, row) for row in pieces.tolist() if row[2])]
+    kinds = kinds[: 2 if LEVEL == 1 else None]
     plans = [cut([kind], stocks, pieces) for kind in kinds or range(len(stocks))]
     plans.sort(key=lambda plan: plan[0])
     best = [plan[1][0][0] for plan in plans[:PAIRED]]

@@ -1,21 +1,32 @@
 import numpy as np
 
-ROUNDS = 6
+LEVEL = 5
+
+ROUNDS = {1: 1, 2: 1, 3: 8, 4: 50, 5: 400}[LEVEL]
 
 
 def solve(
     container: list[int], sizes: np.ndarray, vertical: np.ndarray, counts: np.ndarray
 ) -> list[tuple[int, int, int, int, int, int, int]]:
     """Blocks in maximal spaces, as Parreño, Alvarez-Valdes, Tamarit and Oliveira (2008) build them: in the free space
-    nearest to the origin the block of equal boxes of greatest volume; the best of a few randomized rounds."""
+    nearest to the origin the block of equal boxes of greatest volume. Later rounds weigh volumes at random, partly by a
+    factor for each orientation of a type; these factors are inherited from the best round so far. Level 1
+    places single boxes, level 2 columns."""
     rng = np.random.default_rng(1)
     stands = [orientations(size, up) for size, up in zip(sizes.tolist(), vertical.tolist(), strict=True)]
-    best, best_volume = [], -1
-    for turn in range(ROUNDS):
-        found, volume = loaded(tuple(container), stands, counts.tolist(), rng if turn else None)
+    best, best_volume, factors = [], -1, [np.ones(len(options)) for options in stands]
+    for turn in range(max(1, ROUNDS * 12 // max(len(sizes), 12))):
+        spread = SPREADS[turn % len(SPREADS)] if turn else 0.0
+        trial = [f * rng.lognormal(0.0, spread, len(f)) for f in factors]
+        noise = NOISE[turn % len(NOISE)] if turn else 0.0
+        found, volume = loaded(tuple(container), stands, counts.tolist(), trial, noise, rng)
         if volume > best_volume:
-            best, best_volume = found, volume
+            best, best_volume, factors = found, volume, trial
     return best
+
+
+SPREADS, NOISE = (0.1, 0.3, 0.0), (0.0, 0.3)
+WIDEST = 1 if LEVEL == 1 else 10**6
 
 
 def orientations(size, up):
@@ -27,12 +38,12 @@ def orientations(size, up):
     return sorted(found)
 
 
-def loaded(container, stands, counts, rng):
+def loaded(container, stands, counts, factors, noise, rng):
     spaces, placements, volume = [(0, 0, 0, *container)], [], 0
     left = list(counts)
     while spaces:
         space = min(spaces, key=lambda s: (s[0], s[2], s[1]))
-        block = best_block(space, stands, left, rng)
+        block = best_block(space, stands, left, factors, noise, rng)
         if block is None:
             spaces.remove(space)
             continue
@@ -49,18 +60,22 @@ def loaded(container, stands, counts, rng):
     return placements, volume
 
 
-def best_block(space, stands, left, rng):
+def best_block(space, stands, left, factors, noise, rng):
     a, b, c = space[3] - space[0], space[4] - space[1], space[5] - space[2]
     best, best_value = None, 0
     for kind, number in enumerate(left):
         if not number:
             continue
-        for stand in stands[kind]:
+        for stand, factor in zip(stands[kind], factors[kind].tolist(), strict=True):
             dx, dy, dz = stand
             nz = min(c // dz, number)
             ny = min(b // dy, number // nz) if nz else 0
             nx = min(a // dx, number // (nz * ny)) if ny else 0
-            value = nx * ny * nz * dx * dy * dz * (rng.uniform(0.6, 1.0) if rng else 1.0)
+            if LEVEL <= 2:
+                nx, ny, nz = min(nx, 1), min(ny, 1), min(nz, WIDEST)
+            value = nx * ny * nz * dx * dy * dz * factor
+            if noise:
+                value *= 1.0 - noise * rng.random()
             if value > best_value:
                 best, best_value = (kind, stand, (nx, ny, nz)), value
     return best

@@ -1,129 +1,161 @@
+import random
 from itertools import pairwise
+
+LEVEL = 5
+STEPS = {1: 0, 2: 30, 3: 250, 4: 1500, 5: 9000}[LEVEL]
+"""Moves of the tabu search, no more than 60 for each operation; fewer of large instances, where each takes longer."""
+PATIENCE = 600
+"""Moves without a new best schedule, after which the search goes back to an earlier one."""
 
 
 def solve(n_jobs: int, n_machines: int, times: list[list[int]], machines: list[list[int]]) -> list[list[int]]:
-    """Most work remaining (Giffler, Thompson, 1960), then tabu search over swaps at the ends of the blocks of a
-    critical path (Nowicki, Smutnicki, 1996)."""
-    queues = dispatched(n_jobs, n_machines, times, machines)
-    best_length, best, tabu = None, None, {}
-    for turn in range(500):
-        starts, order = timed(queues, times, machines, n_jobs, n_machines)
-        length = max(starts[j][-1] + times[j][-1] for j in range(n_jobs))
-        if best_length is None or length < best_length:
-            best_length, best = length, starts
-        tails = tails_of(queues, order, times, machines)
+    """Most work remaining (Giffler, Thompson, 1960), then tabu search over moves to the ends of the blocks of a
+    critical path (Balas, Vazacopoulos, 1998), which goes back to good schedules (Nowicki, Smutnicki, 1996)."""
+    rng, m, size = random.Random(1), n_machines, n_jobs * n_machines
+    time = [t for row in times for t in row] + [0]  # operation k of job j is j * m + k; `size` stands for none
+    queues = dispatched(n_jobs, m, times, machines)
+    graph = Graph(queues, time, m, size)
+    best, best_heads, good = graph.length, graph.heads, [list(map(list, queues))]
+    tabu, idle = {}, 0
+    for turn in range(min(STEPS, 60 * size, 2_500_000 // size)):
         moves = []
-        for machine, i in swaps(queues, starts, tails, times, machines, length):
-            value = estimate(queues[machine], i, starts, tails, times)
-            until = tabu.get((queues[machine][i + 1], queues[machine][i]), -1)
-            banned = until >= turn and value >= best_length
-            moves.append((until if banned else -1, value, machine, i))  # if all are banned, the one for the least time
+        for block in graph.blocks(rng):
+            for queue, i, j, value in graph.moves(block):
+                new = queue[i + 1 : j + 1] if i < j else [queue[i]]
+                old = [queue[i]] if i < j else queue[j:i]
+                until = max(tabu.get((b, a), -1) for a in old for b in new)
+                banned = until >= turn and value >= best
+                moves.append((until if banned else -1, value, rng.random(), queue, i, j))
         if not moves:
             break
-        _, _, machine, i = min(moves)
-        queue = queues[machine]
-        tabu[queue[i], queue[i + 1]] = turn + 12
-        queue[i], queue[i + 1] = queue[i + 1], queue[i]
-    return best
+        _, _, _, queue, i, j = min(moves, key=lambda move: move[:3])  # if all are banned, for the least time
+        tenure = turn + 10 + rng.randrange(10)
+        for other in queue[i + 1 : j + 1]:
+            tabu[queue[i], other] = tenure
+        for other in queue[j:i]:
+            tabu[other, queue[i]] = tenure
+        queue.insert(j, queue.pop(i))
+        graph.set(queues)
+        idle += 1
+        if graph.length < best:
+            best, best_heads, idle = graph.length, graph.heads, 0
+            good = [*good[-4:], list(map(list, queues))]
+        elif idle >= PATIENCE:
+            idle, tabu = 0, {}
+            queues = list(map(list, rng.choice(good)))
+            graph.set(queues)
+            for _ in range(8):  # a few swaps on critical paths lead to another place
+                pairs = [(block, k) for block in graph.blocks(rng) for k in range(len(block) - 1)]
+                if not pairs:
+                    break
+                block, k = rng.choice(pairs)
+                queue = next(queue for queue in queues if block[0] in queue)
+                i = queue.index(block[k])
+                queue[i], queue[i + 1] = queue[i + 1], queue[i]
+                graph.set(queues)
+    return [best_heads[j * m : (j + 1) * m] for j in range(n_jobs)]
 
 
 def dispatched(n, m, times, machines):
-    """The order of the operations (job, k) on each machine in an active schedule."""
+    """The order of the operations on each machine in an active schedule; where LEVEL is 1, in one without delays."""
     free, ready, k = [0] * m, [0] * n, [0] * n
     left = [sum(row) for row in times]
     queues = [[] for _ in range(m)]
     for _ in range(n * m):
-        open_jobs = [j for j in range(n) if k[j] < m]
-        ends = {j: max(ready[j], free[machines[j][k[j]]]) + times[j][k[j]] for j in open_jobs}
-        first = min(open_jobs, key=ends.get)
+        unfinished = [j for j in range(n) if k[j] < m]
+        starts = {j: max(ready[j], free[machines[j][k[j]]]) for j in unfinished}
+        ends = {j: starts[j] + times[j][k[j]] for j in unfinished}
+        first = min(unfinished, key=(starts if LEVEL == 1 else ends).get)
         machine = machines[first][k[first]]
-        rivals = [j for j in open_jobs if machines[j][k[j]] == machine and ends[j] - times[j][k[j]] < ends[first]]
+        limit = starts[first] + 1 if LEVEL == 1 else ends[first]
+        rivals = [j for j in unfinished if machines[j][k[j]] == machine and starts[j] < limit]
         job = max(rivals, key=left.__getitem__)
-        queues[machine].append((job, k[job]))
+        queues[machine].append(job * m + k[job])
         ready[job] = free[machine] = ends[job]
         left[job] -= times[job][k[job]]
         k[job] += 1
     return queues
 
 
-def timed(queues, times, machines, n, m):
-    """Earliest starts, and the operations in an order that respects all waits."""
-    starts = [[0] * m for _ in range(n)]
-    at, k, ready, free, order = [0] * m, [0] * n, [0] * n, [0] * m, []
-    stack = list(range(m))
-    while stack:
-        machine = stack.pop()
-        while at[machine] < len(queues[machine]):
-            job, place = queues[machine][at[machine]]
-            if k[job] != place:
-                break
-            start = max(ready[job], free[machine])
-            starts[job][place] = start
-            ready[job] = free[machine] = start + times[job][place]
-            order.append((job, place))
-            at[machine] += 1
-            k[job] += 1
-            if k[job] < m:
-                stack.append(machines[job][k[job]])
-    return starts, order
+class Graph:
+    """Longest ways to (`heads`) and from (`tails`, with the operation itself) every operation in given queues."""
 
+    def __init__(self, queues, time, m, size):
+        self.time, self.size = time, size
+        self.job_before = [o - 1 if o % m else size for o in range(size)] + [size]
+        self.job_after = [o + 1 if (o + 1) % m else size for o in range(size)] + [size]
+        self.set(queues)
 
-def tails_of(queues, order, times, machines):
-    """The longest way from the end of each operation to the end of all."""
-    after = {a: b for queue in queues for a, b in pairwise(queue)}
-    tails = [[0] * len(row) for row in times]
-    for job, k in reversed(order):
-        tail = times[job][k + 1] + tails[job][k + 1] if k + 1 < len(times[job]) else 0
-        if (job, k) in after:
-            j, i = after[job, k]
-            tail = max(tail, times[j][i] + tails[j][i])
-        tails[job][k] = tail
-    return tails
+    def set(self, queues):
+        size, time, job_before, job_after = self.size, self.time, self.job_before, self.job_after
+        before, after = [size] * (size + 1), [size] * (size + 1)
+        for queue in queues:
+            for a, b in pairwise(queue):
+                before[b], after[a] = a, b
+        waits = [(a < size) + (b < size) for a, b in zip(job_before, before, strict=True)]
+        order = [o for o in range(size) if not waits[o]]
+        heads, tails = [0] * (size + 1), [0] * (size + 1)
+        for o in order:
+            a, b = job_before[o], before[o]
+            head, other = heads[a] + time[a], heads[b] + time[b]
+            heads[o] = head if head > other else other
+            for follower in (job_after[o], after[o]):
+                if follower < size:
+                    waits[follower] -= 1
+                    if not waits[follower]:
+                        order.append(follower)
+        for o in reversed(order):
+            a, b = tails[job_after[o]], tails[after[o]]
+            tails[o] = time[o] + (a if a > b else b)
+        self.queues, self.before, self.after, self.heads, self.tails = queues, before, after, heads, tails
+        self.where = {o: queue for queue in queues for o in queue}
+        self.length = max(tails)
 
+    def blocks(self, rng):
+        """Operations that follow one another on a machine, on a critical path drawn at random."""
+        heads, tails, size = self.heads, self.tails, self.size
+        here = rng.choice([o for o in range(size) if not heads[o] and tails[o] == self.length])
+        found = [[here]]
+        while True:
+            rest = tails[here] - self.time[here]
+            on_machine, in_job = self.after[here], self.job_after[here]
+            ways = [o for o in (on_machine, in_job) if o < size and rest and tails[o] == rest]
+            if not ways:
+                return [block for block in found if len(block) > 1]
+            here = ways[0] if len(ways) == 1 else rng.choice(ways)
+            if here == on_machine and here != in_job:
+                found[-1].append(here)
+            else:
+                found.append([here])
 
-def swaps(queues, starts, tails, times, machines, length):
-    """Neighbours at the first or last place of a block of one critical path."""
-    path = []
-    now = 0
-    critical = {}
-    for machine, queue in enumerate(queues):
-        for i, (j, k) in enumerate(queue):
-            if starts[j][k] + times[j][k] + tails[j][k] == length:
-                critical.setdefault(starts[j][k], []).append((machine, i))
-    while now < length:
-        here = critical[now]
-        chosen = next((o for o in here if path and o[0] == path[-1][0] and o[1] == path[-1][1] + 1), None)
-        if chosen is None and path:
-            j, k = queues[path[-1][0]][path[-1][1]]
-            chosen = next((o for o in here if queues[o[0]][o[1]] == (j, k + 1)), here[0])
-        path.append(chosen or here[0])
-        j, k = queues[path[-1][0]][path[-1][1]]
-        now = starts[j][k] + times[j][k]
-    blocks = [[path[0]]]
-    for one in path[1:]:
-        if one[0] == blocks[-1][-1][0]:
-            blocks[-1].append(one)
-        else:
-            blocks.append([one])
-    found = set()
-    for number, block in enumerate(blocks):
-        if len(block) > 1:
-            if number > 0:
-                found.add(block[0])
-            if number < len(blocks) - 1:
-                found.add(block[-2])
-    return sorted(found)
+    def moves(self, block):
+        """Moves of an operation behind the last of the block or before the first, and of these into the block, that
+        surely close no circle: the queue, the places from and to, and an estimate of the makespan."""
+        queue, heads, tails, time = self.where[block[0]], self.heads, self.tails, self.time
+        start, last = queue.index(block[0]), len(block) - 1
+        pairs = {(i, last) for i in range(last)} | {(0, j) for j in range(1, last + 1)}
+        for i, j in sorted(pairs):
+            u, v = block[i], block[j]
+            after_u, before_v = self.job_after[u], self.job_before[v]
+            if tails[v] + time[after_u] > tails[after_u]:
+                yield queue, start + i, start + j, self.estimate([*block[i + 1 : j + 1], u], u, v)
+            if j - i > 1 and heads[u] + time[u] > heads[before_v]:
+                yield queue, start + j, start + i, self.estimate([v, *block[i:j]], u, v)
 
-
-def estimate(queue, i, starts, tails, times):
-    """The longest way through the two swapped operations (Taillard, 1994)."""
-    (ja, ka), (jb, kb) = queue[i], queue[i + 1]
-    before = queue[i - 1] if i else None
-    after = queue[i + 2] if i + 2 < len(queue) else None
-    free = starts[before[0]][before[1]] + times[before[0]][before[1]] if before else 0
-    rest = times[after[0]][after[1]] + tails[after[0]][after[1]] if after else 0
-    start_b = max(free, starts[jb][kb - 1] + times[jb][kb - 1] if kb else 0)
-    start_a = max(start_b + times[jb][kb], starts[ja][ka - 1] + times[ja][ka - 1] if ka else 0)
-    tail_a = max(rest, times[ja][ka + 1] + tails[ja][ka + 1] if ka + 1 < len(times[ja]) else 0)
-    tail_b = max(times[ja][ka] + tail_a, times[jb][kb + 1] + tails[jb][kb + 1] if kb + 1 < len(times[jb]) else 0)
-    return max(start_b + times[jb][kb] + tail_b, start_a + times[ja][ka] + tail_a)
+    def estimate(self, row, first, last):
+        """The longest way through the operations of `row`, which stood from `first` to `last` (Balas, Vazacopoulos)."""
+        heads, tails, time = self.heads, self.tails, self.time
+        before, after = self.before[first], self.after[last]
+        now, new = heads[before] + time[before], []
+        for o in row:
+            a = self.job_before[o]
+            ready = heads[a] + time[a]
+            new.append(ready if ready > now else now)
+            now = new[-1] + time[o]
+        rest, longest = tails[after], 0
+        for o, head in zip(reversed(row), reversed(new), strict=True):
+            a = tails[self.job_after[o]]
+            rest = time[o] + (a if a > rest else rest)
+            if head + rest > longest:
+                longest = head + rest
+        return longest

@@ -1,5 +1,8 @@
 import random
 
+LEVEL = 5
+TURNS = (0, 1, 3, 8, 20, 40)[LEVEL]
+
 
 def solve(n_jobs: int, n_machines: int, times: list[list[int]], machines: list[list[int]]) -> list[list[int]]:
     """Dense schedules: whatever can start first does, the job or machine with most left to do before others (Pinedo and
@@ -7,7 +10,7 @@ def solve(n_jobs: int, n_machines: int, times: list[list[int]], machines: list[l
     shaken priorities."""
     rng = random.Random(1)
     best, shortest = None, None
-    for turn in range(max(1, min(40, 36_000_000 // (n_jobs * n_machines) ** 2))):
+    for turn in range(max(1, min(TURNS, 36_000_000 // (n_jobs * n_machines) ** 2))):
         shake = 0.0 if turn == 0 else rng.choice((10.0, 30.0, 60.0))
         starts, length = dense(n_jobs, n_machines, times, machines, shake, rng)
         if shortest is None or length < shortest:

@@ -1,11 +1,17 @@
 import numpy as np
+from scipy.optimize import minimize
 
-TRIES = 16
+LEVEL = 5
+
+TRIES = {1: 1, 2: 6, 3: 40, 4: 16, 5: 16}[LEVEL]
+HOPS = {1: 0, 2: 0, 3: 0, 4: 8, 5: 150}[LEVEL]
+MARGIN = 1e-7
 
 
 def solve(container_radius: float, radii: np.ndarray) -> list[tuple[float, float]]:
     """For growing k the first k circles, largest first, each where it touches two others and is closest to a third (the
-    maximal hole degree of Huang, Li, Akeb and Li, 2005); later tries disturb the order."""
+    maximal hole degree of Huang, Li, Akeb and Li, 2005); later tries disturb the order. Then, as long as that succeeds,
+    one circle more, by minimizing overlaps from these centres on."""
     rng = np.random.default_rng(1)
     full = np.cumsum(radii**2) / container_radius**2
     number = max(1, int((full <= 0.6).sum()))
@@ -15,6 +21,12 @@ def solve(container_radius: float, radii: np.ndarray) -> list[tuple[float, float
         best = packed(container_radius, radii[:number], rng)
     while number < len(radii) and full[number] < 1:
         found = packed(container_radius, radii[: number + 1], rng)
+        if found is None:
+            break
+        best, number = found, number + 1
+    while HOPS and number < len(radii) and full[number] < 0.95 and radii[number] + radii[number - 1] < container_radius:
+        new = vacancy(container_radius, radii[number], radii[:number], best, rng)
+        found = hopped(container_radius, radii[: number + 1], np.vstack([best, new]), HOPS, rng)
         if found is None:
             break
         best, number = found, number + 1
@@ -34,6 +46,61 @@ def packed(container, radii, rng):
         else:
             return centres
     return None
+
+
+def relaxed(container, radii, centres):
+    """Centres moved to a local minimum of the squared overlaps of circles a little larger, and these squares."""
+    apart = (radii[:, None] + radii[None, :]) * (1 + MARGIN)
+    np.fill_diagonal(apart, 0.0)
+    reach = container - radii * (1 + MARGIN)
+
+    def energy(flat):
+        points = flat.reshape(-1, 2)
+        delta = points[:, None] - points[None, :]
+        distance = np.sqrt((delta**2).sum(axis=2)) + 1e-12
+        overlap = np.maximum(apart - distance, 0.0)
+        norm = np.sqrt((points**2).sum(axis=1)) + 1e-12
+        beyond = np.maximum(norm - reach, 0.0)
+        slope = 2 * (beyond / norm)[:, None] * points - 2 * ((overlap / distance)[..., None] * delta).sum(axis=1)
+        return 0.5 * (overlap**2).sum() + (beyond**2).sum(), slope.ravel()
+
+    found = minimize(energy, centres.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300, "gtol": 1e-9})
+    return found.x.reshape(-1, 2), found.fun
+
+
+def fits(container, radii, centres):
+    """Whether the circles lie in the container and apart, as they are."""
+    gaps = np.hypot(*(centres[:, None] - centres[None, :]).transpose(2, 0, 1)) - radii[:, None] - radii[None, :]
+    np.fill_diagonal(gaps, np.inf)
+    return min(gaps.min(), (container - radii - np.hypot(*centres.T)).min()) >= -1e-12 * container
+
+
+def vacancy(container, radius, radii, centres, rng):
+    """Of some random points the one where a circle of this radius overlaps least."""
+    points = rng.uniform(-1.0, 1.0, (60, 2))
+    points = points[np.hypot(*points.T) <= 1.0] * (container - radius)
+    gaps = np.hypot(*(points[:, None] - centres[None, :]).transpose(2, 0, 1)) - radii
+    return points[gaps.min(axis=1).argmax()] if len(radii) else points[0]
+
+
+def hopped(container, radii, centres, hops, rng):
+    """Centres where all circles fit, from those given: basin hopping (Wales and Doye, 1997) on squared overlaps, which
+    moves a circle to a vacancy or lets two change places. None if none are found."""
+    current, least = relaxed(container, radii, centres)
+    for _ in range(hops):
+        if fits(container, radii, current):
+            return current
+        trial = current.copy()
+        a, b = rng.choice(len(radii), 2, replace=False)
+        if rng.random() < 0.5:
+            others = np.arange(len(radii)) != a
+            trial[a] = vacancy(container, radii[a], radii[others], trial[others], rng)
+        else:
+            trial[[a, b]] = trial[[b, a]]
+        trial, value = relaxed(container, radii, trial)
+        if value < least * (1 + 0.05 * rng.random()):
+            current, least = trial, value
+    return current if fits(container, radii, current) else None
 
 
 def holes(container, radius, centres, radii):

@@ -1,6 +1,7 @@
 import numpy as np
 
-TRIES = 6
+LEVEL = 5
+TRIES = (0, 1, 2, 4, 8, 16)[LEVEL]
 
 
 def solve(container_radius: float, sizes: np.ndarray) -> list[tuple[int, float, float, int]]:

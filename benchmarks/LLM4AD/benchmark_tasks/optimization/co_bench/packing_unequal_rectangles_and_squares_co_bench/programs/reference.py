@@ -1,6 +1,7 @@
 import numpy as np
 
-TRIES = 5
+LEVEL = 5
+TRIES = (0, 1, 3, 8, 12, 60)[LEVEL]
 
 
 def solve(container_radius: float, sizes: np.ndarray) -> list[tuple[float, float, int]]:

@@ -2,7 +2,8 @@ import heapq
 
 import numpy as np
 
-LABELS = 30_000
+LEVEL = 4
+STEPS, LABELS = ((0, 0), (4, 0), (60, 0), (60, 40), (60, 30_000))[LEVEL]
 
 
 def solve(
@@ -58,7 +59,7 @@ def solve(
     best, best_cost = None, float("inf")
     prices, bound, step = np.zeros(K), -float("inf"), 1.0
     chosen = prices
-    for _ in range(60):
+    for _ in range(STEPS):
         reach, leads = to_go(costs + used @ prices)
         arcs = along(leads)
         total = used[arcs].sum(axis=0)
@@ -74,6 +75,12 @@ def solve(
         if not over.any():
             break
         prices = np.maximum(0, prices + step * max(aim - found, 1e-3) / (over @ over) * over)
+    for weight in (0.1, 0.3, 1.0, 3.0, 1e6) if best is None else ():
+        arcs = along(to_go(costs + weight * used.sum(axis=1))[1])
+        total = used[arcs].sum(axis=0)
+        if (total <= room).all() and (total >= need).all():
+            best, best_cost = arcs, costs[arcs].sum()
+            break
     floor = [to_go(column)[0] for column in used.T]
     reach, _ = to_go(costs + used @ chosen)
     weights = (costs + used @ chosen).tolist()

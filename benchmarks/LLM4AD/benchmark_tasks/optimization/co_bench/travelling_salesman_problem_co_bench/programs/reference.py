@@ -1,30 +1,21 @@
+import random
+
 import numpy as np
 
-NEAR = 10
+LEVEL = 5
+ROUNDS = {1: 0, 2: 0, 3: 0, 4: 1, 5: 5}[LEVEL]
+"""Of the iterated local search, for each city."""
+NEAR, MOST = 8, 30
 
 
 def solve(nodes: np.ndarray) -> list[int]:
-    """Greedy edges, then 2-opt and moves of chains of up to three cities over lists of near cities (Bentley, 1992)."""
+    """Greedy edges (Bentley, 1992), improved by iterated local search."""
     n = len(nodes)
-    d = np.hypot(nodes[:, 0, None] - nodes[:, 0], nodes[:, 1, None] - nodes[:, 1])
     if n < 5:
         return list(range(n))
-    near = np.argsort(d, axis=1, kind="stable")[:, 1 : NEAR + 1].tolist()
-    tour, d = greedy(d), d.tolist()
-    at = [0] * n
-    for place, city in enumerate(tour):
-        at[city] = place
-    queue = list(range(n))
-    waiting = [True] * n
-    while queue:
-        city = queue.pop()
-        waiting[city] = False
-        ends = turned(city, tour, at, d, near) or moved(city, tour, at, d, near)
-        for end in ends or ():
-            if not waiting[end]:
-                waiting[end] = True
-                queue.append(end)
-    return tour
+    d = np.hypot(nodes[:, 0, None] - nodes[:, 0], nodes[:, 1, None] - nodes[:, 1])
+    tour = greedy(d)
+    return searched(tour, d, ROUNDS * n) if LEVEL >= 2 else tour
 
 
 def greedy(d):
@@ -60,35 +51,79 @@ def root(group, i):
     return i
 
 
+def searched(tour, d, rounds):
+    """Iterated local search (Martin, Otto, Felten, 1991): two neighbouring chains change places, the tour is improved
+    where that was, and what is longer than before is taken back."""
+    n, rng = len(tour), random.Random(1)
+    near = np.argsort(d, axis=1, kind="stable")[:, 1 : NEAR + 1].tolist()
+    d, at = d.tolist(), [0] * n
+    number(tour, at, 0, n)
+    polished(tour, at, d, near, list(tour))
+    for _ in range(rounds if n >= 8 else 0):
+        kept, places = tour.copy(), at.copy()
+        first = rng.randrange(n)
+        tour[:] = tour[first:] + tour[:first]
+        one = rng.randint(1, min(MOST, n // 3))
+        two = one + rng.randint(1, min(MOST, n // 3))
+        ends = [tour[0], tour[one - 1], tour[one], tour[two - 1], tour[two], tour[-1]]
+        tour[:two] = tour[one:two] + tour[:one]
+        number(tour, at, 0, n)
+        a, b, c, e, f, z = ends
+        added = d[z][c] + d[e][a] + d[b][f] - d[z][a] - d[b][c] - d[e][f]
+        if polished(tour, at, d, near, ends) < added:
+            tour[:], at[:] = kept, places
+    return tour
+
+
+def polished(tour, at, d, near, queue):
+    """2-opt (Croes, 1958) and moves of chains of up to three cities (Or, 1976) to beside near cities, until none of the
+    cities that wait has one that gains. Returns what they saved."""
+    waiting, total = set(queue), 0.0
+    while queue:
+        city = queue.pop()
+        waiting.discard(city)
+        gain, ends = turned(city, tour, at, d, near)
+        if not ends and LEVEL >= 3:
+            gain, ends = moved(city, tour, at, d, near)
+        total += gain
+        for end in ends:
+            if end not in waiting:
+                waiting.add(end)
+                queue.append(end)
+    return total
+
+
+def number(tour, at, first, last):
+    for place in range(first, last):
+        at[tour[place]] = place
+
+
 def turned(city, tour, at, d, near):
-    """The first 2-opt move at a city that shortens the tour."""
-    n = len(tour)
+    """The first 2-opt move that joins a city to a near one and gains: its gain, and the ends of its edges."""
+    n, row = len(tour), d[city]
     for way in (1, -1):
         follow = tour[(at[city] + way) % n]
         for other in near[city]:
-            if d[city][other] >= d[city][follow]:
+            if row[other] >= row[follow]:
                 break
             beyond = tour[(at[other] + way) % n]
-            if d[city][follow] + d[other][beyond] - d[city][other] - d[follow][beyond] > 1e-10:
-                first, last = (follow, other) if way == 1 else (other, follow)
-                reverse(tour, at, first, last)
-                return city, follow, other, beyond
-    return None
-
-
-def reverse(tour, at, first, last):
-    n, i, j = len(tour), at[first], at[last]
-    count = (j - i) % n + 1
-    if 2 * count > n:
-        i, j, count = (j + 1) % n, (i - 1) % n, n - count
-    for _ in range(count // 2):
-        tour[i], tour[j] = tour[j], tour[i]
-        at[tour[i]], at[tour[j]] = i, j
-        i, j = (i + 1) % n, (j - 1) % n
+            gain = row[follow] + d[other][beyond] - row[other] - d[follow][beyond]
+            if gain > 1e-9:
+                i, j = sorted((at[city], at[other]) if way == 1 else (at[follow], at[beyond]))
+                if 2 * (j - i) > n:  # turn the other part: the places after j, and those up to i
+                    tour[:] = tour[i + 1 :] + tour[: i + 1]
+                    i, j = j - i - 1, n - 1
+                    number(tour, at, 0, n)
+                    tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]
+                else:
+                    tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1]
+                number(tour, at, i + 1, j + 1)
+                return gain, (city, follow, other, beyond)
+    return 0.0, ()
 
 
 def moved(city, tour, at, d, near):
-    """The first move of a chain that begins or ends at a city, to beside a near one, that shortens the tour."""
+    """The first move of a chain that begins at a city, to beside a near one, that gains: likewise."""
     n = len(tour)
     for size in (1, 2, 3):
         for way in (1, -1):
@@ -104,12 +139,11 @@ def moved(city, tour, at, d, near):
                     beyond = tour[(at[other] + side) % n]
                     if beyond in chain:
                         continue
-                    if saved - d[city][other] - d[chain[-1]][beyond] + d[other][beyond] > 1e-10:
+                    gain = saved - d[city][other] - d[chain[-1]][beyond] + d[other][beyond]
+                    if gain > 1e-9:
                         rest = [c for c in tour if c not in chain]
-                        place = rest.index(other)
-                        part, where = (chain, place + 1) if side == 1 else (chain[::-1], place)
-                        tour[:] = rest[:where] + part + rest[where:]
-                        for k, c in enumerate(tour):
-                            at[c] = k
-                        return before, after, city, chain[-1], other, beyond
-    return None
+                        place = rest.index(other) + (side == 1)
+                        tour[:] = rest[:place] + (chain if side == 1 else chain[::-1]) + rest[place:]
+                        number(tour, at, 0, n)
+                        return gain, (before, after, city, chain[-1], other, beyond)
+    return 0.0, ()

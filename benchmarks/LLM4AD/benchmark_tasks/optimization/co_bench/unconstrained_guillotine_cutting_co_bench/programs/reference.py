@@ -1,10 +1,23 @@
 import numpy as np
 
+LEVEL = 5
+
+TERMS = {4: 1}.get(LEVEL)
+"""Of how many lengths or widths a cut's place may be the sum; None: of any number."""
+
 
 def solve(stock_length: int, stock_width: int, pieces: np.ndarray) -> list[tuple[int, int, int]]:
     """The dynamic program of Gilmore and Gomory (The theory and computation of knapsack functions, 1966) over all
-    sums of lengths and of widths (Herz, 1972): the best value of each rectangle is that of its best piece or cut."""
-    across, up = sums(pieces[:, 0], stock_length), sums(pieces[:, 1], stock_width)
+    sums of lengths and of widths (Herz, 1972): the best value of each rectangle is that of its best piece or cut. It is
+    optimal. Level 4 cuts at fewer places; levels 1 to 3 are strips, of equal pieces, of any, and along either side."""
+    if LEVEL <= 3:
+        lying = strips(stock_length, stock_width, pieces.tolist())
+        if LEVEL < 3:
+            return lying
+        standing = strips(stock_width, stock_length, pieces[:, [1, 0, 2]].tolist())
+        plans = [lying, [(piece, x, y) for piece, y, x in standing]]
+        return max(plans, key=lambda plan: sum(int(pieces[piece, 2]) for piece, _, _ in plan))
+    across, up = sums(pieces[:, 0], stock_length, TERMS), sums(pieces[:, 1], stock_width, TERMS)
     best = np.zeros((len(across), len(up)))
     choice = {}
     for number, (length, width, value) in enumerate(pieces.tolist()):
@@ -41,13 +54,51 @@ def solve(stock_length: int, stock_width: int, pieces: np.ndarray) -> list[tuple
     return placements
 
 
-def sums(lengths, limit):
-    """Sums of the lengths, each any number of times, up to the limit."""
+def strips(length, width, rows):
+    """Two stages: for each width the best strip of pieces no wider, then the best strips one above the other."""
+    options = []
+    for piece, (across, up, value) in enumerate(rows):
+        inside = [(piece, across, value)] if LEVEL == 1 else [(i, a, v) for i, (a, u, v) in enumerate(rows) if u <= up]
+        options.append((up, *knapsack(inside, length)))
+    order, _ = knapsack([(number, up, value) for number, (up, _, value) in enumerate(options)], width)
+    placements, y = [], 0
+    for number in order:
+        x = 0
+        for piece in options[number][1]:
+            placements.append((piece, x, y))
+            x += rows[piece][0]
+        y += options[number][0]
+    return placements
+
+
+def knapsack(items, limit):
+    """The best choice of (number, size, value), each any number of times, and its value."""
+    best, last = [0] * (limit + 1), [None] * (limit + 1)
+    for room in range(1, limit + 1):
+        best[room], last[room] = best[room - 1], None
+        for item in items:
+            if item[1] <= room and best[room - item[1]] + item[2] > best[room]:
+                best[room], last[room] = best[room - item[1]] + item[2], item
+    chosen, room = [], limit
+    while room:
+        if last[room] is None:
+            room -= 1
+        else:
+            chosen.append(last[room][0])
+            room -= last[room][1]
+    return chosen, best[limit]
+
+
+def sums(lengths, limit, terms):
+    """Sums of the lengths, each any number of times, `terms` at most, up to the limit, which is one of them."""
     reached = np.zeros(limit + 1, dtype=bool)
     reached[0] = True
-    for total in range(limit + 1):
-        if reached[total]:
-            reached[[total + n for n in lengths if total + n <= limit]] = True
+    for _ in range(limit // int(lengths.min()) if terms is None else terms):
+        longer = reached.copy()
+        for length in lengths.tolist():
+            longer[length:] |= reached[: limit + 1 - length]
+        reached = longer
+    reached[limit] = True
     return np.flatnonzero(reached)
 
 
