@@ -83,8 +83,9 @@ class BestKnown:
         share: Callable[[float], float],
         ends: tuple[float, float],
     ) -> Points | None:
-        """What the gap of `instance` is measured by; None for a table without generated instances. A size that the table
-        lacks is taken to have the means of the standard one.
+        """What the gap of `instance` is measured by; None for a table without generated instances.
+
+        A size that the table lacks is taken to have the means of the standard one.
 
         Of an instance that the table lacks, the template's and the best known score are estimated as those whose
         normalised scores are the means over the table.
