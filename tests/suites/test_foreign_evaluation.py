@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.suites.conftest import build_folder
 from trace_bench.errors import ConfigError
+from trace_bench.suites import user_data
 from trace_bench.suites.registry import discover, resolve
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
+from trace_bench.suites.task_files import pack_task
 from trace_bench.worker.evaluate import evaluate_example
 from trace_bench.worker.problem import ProblemError, Programs
 
@@ -116,6 +121,50 @@ def test_their_data_of_co_bench_are_read_beside_them(tmp_path: Path, programs: P
     (folder / "Numbers" / "a.txt").write_text("7\n8\n")
     problem = build_folder(folder, programs, "llm4ad_pkg", seed=1, test_seed=None)
     assert evaluate_example(problem, problem.initial_state(), problem.train[0], programs).score == 7.0
+
+
+def test_published_data_of_the_user_are_put_beside_them(tmp_path: Path, programs: Programs) -> None:
+    reads = EVALUATION.replace(
+        "GetData(n_instance).generate()",
+        "[[float(x['text']) for x in r] for r in load_subdir_as_text('CO-Bench/CO-Bench', 'My: numbers').values()]",
+    ).replace("import numpy as np", "import numpy as np\nfrom llm4ad_loader import load_subdir_as_text")
+    folder = write(tmp_path / "tasks", evaluation=reads)
+    data = tmp_path / "data" / "my numbers"
+    data.mkdir(parents=True)
+    for name, text in (("a.txt", "7\n"), ("b.txt", "9\n"), ("config.py", "x = 1\n")):
+        (data / name).write_text(text)
+    spec = load_task_spec(folder)
+    assert spec.data is not None and (spec.data.folder, spec.data.whole) == ("My: numbers", True)
+    found = user_data.find(spec.data, data.parent)
+    assert [name for name, _ in found] == ["My: numbers/a.txt", "My: numbers/b.txt", "My: numbers/config.py"]
+    with tarfile.open(fileobj=io.BytesIO(pack_task(folder, found))) as tar:
+        tar.extractall(tmp_path / "packed", filter="data")
+    problem = build_folder(tmp_path / "packed", programs, "llm4ad_pkg", seed=1, test_seed=None)
+    assert evaluate_example(problem, problem.initial_state(), problem.train[0], programs).score == 8.0
+    with pytest.raises(ConfigError, match=r"has no folder 'My: numbers' with files"):
+        user_data.find(spec.data, data)
+
+
+@pytest.mark.parametrize(
+    "decorated",
+    [
+        "@numba.njit",
+        "@numba.jit(nopython=True)",
+        "@numba.jit(numba.float64(numba.float64[:], numba.int32), nopython=True)",
+        "@numba.njit([numba.float32(numba.float32[:, :], numba.uint8)])",
+        "@numba.njit(nb.types.float64(nb.types.Array(nb.f8, 1, 'C'), nb.i8))",
+    ],
+)
+def test_functions_of_numba_run_uncompiled_where_it_is_not_installed(
+    tmp_path: Path, programs: Programs, decorated: str
+) -> None:
+    if importlib.util.find_spec("numba") is not None:
+        pytest.skip("numba is installed")
+    compiled = f"import numba\nimport numba as nb\n{decorated}\ndef add(values, by):\n    return sum(values) + by\n"
+    text = EVALUATION.replace(_FUTURE, "").replace("\nclass ", f"\n{compiled}\nclass ", 1)
+    text = text.replace("callable_func(list(row))", "add([callable_func(list(row))], 1)")
+    problem = build_folder(write(tmp_path, evaluation=text), programs, "llm4ad_pkg", seed=1, test_seed=None)
+    assert evaluate_example(problem, problem.initial_state(), problem.train[0], programs).score == 2.5
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ class DataSpec(Table):
     """Patterns of file names (``airland*.txt``), in that folder or right in the folder that the user names."""
     tested: bool = True
     """Whether the evaluator's ``read`` was run on true files, and not only on files of the tests."""
+    whole: bool = False
+    """All files are there in all phases, in a folder of that name: foreign code reads them, and knows no splits."""
 
 
 class ForeignSpec(Table):

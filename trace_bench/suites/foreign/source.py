@@ -18,7 +18,7 @@ TIMEOUT = 30.0
 LARGE_IMAGE = "llm4ad+llm4ad_pkg"
 """The image that has the packages of `_LARGE`, too."""
 
-_LARGE = {"networkx", "numba", "pandas", "pymoo", "sympy"}
+_LARGE = {"numba", "pandas", "pymoo", "sympy"}
 _CHANGING = {
     "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem",
     "fill",
@@ -60,16 +60,29 @@ def image_of(folder: Path) -> str | None:
     return None
 
 
+def data_of(folder: Path) -> str | None:
+    """The folder of CO-Bench's data that the files of `folder` read with ``load_subdir_as_text``; None if none does."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(parsed(path)):
+            if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("load_subdir_as_text"):
+                continue
+            given = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "subdir")]
+            if given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, str) and given[0].value:
+                return given[0].value
+    return None
+
+
 def common(folder: Path, timeout: float) -> dict[str, Any]:
     """What the descriptions of all foreign folders have. `timeout` is that of a whole evaluation, in seconds."""
     signs = list(signs_of_execution(folder))
-    image = image_of(folder)
+    image, data = image_of(folder), data_of(folder)
     return {
         "tags": ["foreign"],
         "score": {"direction": "maximize", "failure": FAILURE},
         "limits": {"wall_seconds": timeout, "cpu_seconds": max(timeout, TIMEOUT), "memory_mb": 1024},
         "foreign": {"executes_candidates": bool(signs), "signs": signs[:8]},
         **({"image": image} if image else {}),
+        **({"data": {"folder": data, "files": ["*"], "whole": True}} if data else {}),
     }
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from trace_bench.suites.llm4ad.compat.crossing import WRAPPED, needs_packing, packed, wrapper_of
 from trace_bench.suites.llm4ad.compat.session import Session
 from trace_bench.worker import source_scan
 from trace_bench.worker.codec import CodecError, encode
@@ -14,19 +15,14 @@ from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Pro
 
 _TOLD = 2
 _SHOWN = 8
-_IN_PLACE = """
-
-def _trace_bench_in_place(positions, *arguments):
-    return [{entry}(*arguments), [arguments[i] for i in positions if i < len(arguments)]]
-"""
 
 
 class Candidate:
     """Called like the function `entry` of `source`, which runs in a process of its own.
 
-    Arguments and results are copies, and plain data; keywords become positions. A function that raised is started anew
-    at its next call, as an evaluator that goes on after a failure expects; one that died, hung or does not compile is
-    not.
+    Arguments and results are copies, and plain data (see `crossing`); keywords become positions where the function
+    names them. A function that raised is started anew at its next call, as an evaluator that goes on after a failure
+    expects; one that died, hung or does not compile is not.
 
     Args:
         seconds: wall time for all calls together.
@@ -44,13 +40,14 @@ class Candidate:
         self._session = session
         self._changed = session.in_place
         self._source = f"{header}\n{source}" if header else source
-        self._sent = self._source + _IN_PLACE.format(entry=entry) if self._changed else self._source
+        self._packed = self._wrapped = False
         self._above = header.count("\n") + 1 if header else 0
         self._seconds = seconds
         self._ends = time.monotonic() + seconds
         self._program: Program | None = None
         self._dead: CandidateError | None = None
         self._names: list[str] | None = None
+        self._by_name = False
         self.failures: list[CandidateError] = []
         self.fault: ProblemError | None = None
 
@@ -63,21 +60,9 @@ class Candidate:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._dead is not None:
             raise self._dead
-        if kwargs:
-            args = self._positional(args, kwargs)
-        left = self._ends - time.monotonic()
-        if left <= 0:
-            raise self._failed(CandidateError("timeout", f"the evaluation took more than {self._seconds:g} s"))
-        if self._program is None:
-            limits = Limits(
-                wall_seconds=left, cpu_seconds=max(30.0, self._seconds), memory_bytes=self._session.memory_bytes
-            )
-            entry = "_trace_bench_in_place" if self._changed else self.__name__
-            self._program = self._session.programs.open(self._sent, entry, limits)
+        args, names = self._positional(args, kwargs) if kwargs else (args, ())
         try:
-            if not self._changed:
-                return self._program(*args)
-            return _taken_back(self._program(list(self._changed), *args), args, self._changed)
+            return self._asked(args, names)
         except CandidateError as error:
             self._close()
             if error.phase == "output" and (why := _cannot_cross(args)):
@@ -86,7 +71,30 @@ class Candidate:
                     "execute_in_scorer: true among its eval_kwargs runs candidates in the scorer, unprotected"
                 )
                 raise self.fault from error
+            if error.phase == "output" and not self._wrapped:
+                self._wrapped = True  # the answer may hold a set or a range, which cross as lists
+                return self(*args)
             raise self._failed(error) from error
+
+    def _asked(self, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
+        """The answer to a call, from the program's process, which is started if there is none."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise CandidateError("timeout", f"the evaluation took more than {self._seconds:g} s")
+        if self._program is None:
+            limits = Limits(
+                wall_seconds=left, cpu_seconds=max(30.0, self._seconds), memory_bytes=self._session.memory_bytes
+            )
+            self._packed = needs_packing(args)  # the other calls of an evaluation are alike
+            self._wrapped |= bool(self._changed) or self._packed or self._takes_any()
+            wrapper = wrapper_of(self.__name__) if self._wrapped else ""
+            entry = WRAPPED if self._wrapped else self.__name__
+            self._program = self._session.programs.open(self._source + wrapper, entry, limits)
+        if not self._wrapped:
+            return self._program(*args)
+        sent = packed(args) if self._packed else args
+        answer = self._program(list(self._changed), list(names), self._packed, *sent)
+        return _taken_back(answer, args, self._changed) if self._changed else answer
 
     def _failed(self, error: CandidateError) -> CandidateError:
         line = error.line - self._above if error.line is not None and error.line > self._above else None
@@ -97,19 +105,27 @@ class Candidate:
             self._dead = shown
         return shown
 
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        if self._names is None:
-            function = source_scan.functions(self._source).get(self.__name__)
-            self._names = [] if function is None else source_scan.positional(function)
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """The arguments in order, and the names of the last of them that go by name."""
+        if self._takes_any():
+            return (*args, *kwargs.values()), tuple(kwargs)
         if not self._names:
-            return (*args, *kwargs.values())  # there is no such function, which its process finds out
+            return (*args, *kwargs.values()), ()  # there is no such function, which its process finds out
         rest = self._names[len(args) : len(args) + len(kwargs)]
         if set(rest) != set(kwargs):
             named = ", ".join(kwargs)
             raise self._failed(
                 CandidateError("call", f"{self.__name__} is called with {named}, which it does not take")
             )
-        return (*args, *(kwargs[name] for name in rest))
+        return (*args, *(kwargs[name] for name in rest)), ()
+
+    def _takes_any(self) -> bool:
+        """Whether it has arguments that go by name only."""
+        if self._names is None:
+            function = source_scan.functions(self._source).get(self.__name__)
+            self._names = [] if function is None else source_scan.positional(function)
+            self._by_name = function is not None and bool(function.args.kwarg or function.args.kwonlyargs)
+        return self._by_name
 
     def _close(self) -> None:
         if self._program is not None:
@@ -230,7 +246,7 @@ def _taken_back(answer: Any, args: tuple[Any, ...], changed: tuple[int, ...]) ->
 
 def _cannot_cross(args: tuple[Any, ...]) -> str:
     try:
-        encode(args)
+        encode(packed(args) if needs_packing(args) else args)
     except CodecError as error:
         return str(error)
     return ""

@@ -37,6 +37,13 @@ _QUIET = (
 _OLD = {"float_": "float64", "Inf": "inf", "NaN": "nan", "infty": "inf", "product": "prod", "alltrue": "all",
         "sometrue": "any"}  # fmt: skip
 _LAST = {"numba", "gym", *_QUIET}
+_NUMBA_TYPES = (
+    "types", "boolean", "b1", "void", "none", "uintp", "intp", "uintc", "intc", "size_t", "ssize_t", "char", "uchar",
+    "short", "complex64", "complex128", "float32", "float64", "float_", "double", "f4", "f8", "c8", "c16", "int_",
+    "uint",
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)),
+)  # fmt: skip
 
 
 class World:
@@ -157,6 +164,7 @@ class _LastResort(MetaPathFinder, Loader):
         elif module.__name__ == "numba":
             found.jit = found.njit = _uncompiled
             found.prange = range
+            found.__dict__.update(dict.fromkeys(_NUMBA_TYPES, _Type()))
         elif module.__name__ == "tqdm":
             found.tqdm = found.trange = lambda items, *a, **k: items
 
@@ -207,8 +215,23 @@ def _old_names_of_numpy() -> list[str]:
     return added
 
 
+class _Type:
+    """A type of numba: of arrays by subscripts (``float64[:, :]``), of functions by calls (``float64(int64)``)."""
+
+    def __getattr__(self, name: str) -> _Type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, key: Any) -> _Type:
+        return self
+
+    def __call__(self, *arguments: Any) -> _Type:
+        return self
+
+
 def _uncompiled(*function: Any, **options: Any) -> Any:
-    if len(function) == 1 and callable(function[0]):
+    if len(function) == 1 and callable(function[0]) and not isinstance(function[0], _Type):
         return function[0]
     return lambda decorated: decorated
 
