@@ -57,6 +57,7 @@ def described(folder: Path, module: str) -> dict[str, Any]:
         **common(folder, SECONDS),
     }  # fmt: skip
     spec["score"]["failure"] = 0.0
+    spec["data"] = {"folder": name, "files": ["*"], "whole": True}
     spec["foreign"] |= {"module": module, "free": False}
     return spec
 

@@ -1,12 +1,15 @@
-"""Runs task code that was not written for this package: folders whose module defines ``build_trace_problem``, and the
-evaluations of the package ``llm4ad``.
+"""Runs task code that was not written for this package: folders whose module defines ``build_trace_problem``,
+evaluations of LLM4AD, and problems of CO-Bench.
 
-Both evaluate a function that they are handed. Here it is a stand-in that sends each call to the candidate's own process
+All evaluate a function that they are handed. Here it is a stand-in that sends each call to the candidate's own process
 (`candidate`), so that a candidate's source is not executed where scores are made. What such folders import besides
 NumPy is stood in for (`modules`), in the processes of a sandbox's phases and nowhere else.
 """
 
 from trace_bench.worker.problem import BuildContext, Problem
+
+CO_BENCH = "config.py"
+"""The file that makes a folder one of CO-Bench's."""
 
 
 def build(context: BuildContext) -> Problem:
@@ -19,6 +22,10 @@ def build(context: BuildContext) -> Problem:
         from trace_bench.suites.llm4ad.compat import evaluation
 
         return evaluation.build(context)
+    if context.spec["foreign"]["module"] == CO_BENCH:
+        from trace_bench.suites.llm4ad.compat import co_bench
+
+        return co_bench.build(context)
     from trace_bench.suites.llm4ad.compat import folder
 
     return folder.build(context)
