@@ -202,7 +202,11 @@ def test_due_date_takes_permutations_only(task: GetTask) -> None:
 
 def test_due_date_published_files_are_read_with_every_due_date(task: GetTask) -> None:
     found = task(DUE).module.read("2\n3\n3 1 2\n2 4 5\n5 2 3\n1\n4 1 1\n", "sch3.txt")
-    assert len(found) == 8 and JOBS in found and [one["h"] for one in found] == [0.2, 0.4, 0.6, 0.8] * 2
+    free = task(DUE).module.read("1\n1\n4 1 1\n", "sch1.txt", start="free")
+    assert all(one["free"] for one in free)
+    assert (
+        len(found) == 8 and JOBS | {"free": False} in found and [one["h"] for one in found] == [0.2, 0.4, 0.6, 0.8] * 2
+    )
 
 
 @pytest.mark.parametrize(

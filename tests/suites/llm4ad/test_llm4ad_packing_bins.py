@@ -126,10 +126,3 @@ def test_local_is_the_task_online_bin_packing_with_another_start(task: GetTask) 
     assert "item 0 (size 9, bins on offer: 1): priorities must have shape (1,)" in one.refusal(
         {"sizes": (9,), "capacity": 10}, lambda item, bins: 0
     )
-
-
-def test_local_sum_of_squares_packs_what_can_be_packed_perfectly(task: GetTask) -> None:
-    one = task_of(LOCAL)
-    rng = np.random.default_rng(5)
-    sizes = tuple(rng.permutation([30, 70] * 150).tolist())
-    assert one.play(one.program("reference"), {"sizes": sizes, "capacity": 100}) <= 150 * 1.1

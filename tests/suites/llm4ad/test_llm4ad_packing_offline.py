@@ -41,7 +41,7 @@ def following(chosen: list[int], sizes: list[int]) -> Callable[[np.ndarray, np.n
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_every_packing_can_be_built_and_the_best_of_them_is_the_best_score(seed: int, task: GetTask) -> None:
     one = task(STEPS)
-    small = one.instance(seed, n_items=6)
+    small = one.instance(seed, n_items=6, capacity=100)
     sizes = list(small["sizes"])
     scores = [one.play(following(chosen, sizes), small) for chosen in packings(sizes, 100)]
     bound = one.judge.best([small])

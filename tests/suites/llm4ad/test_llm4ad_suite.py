@@ -34,9 +34,13 @@ from trace_bench.worker.training import Rollout
 TASKS = sorted(task for task, folder in folders().items() if (folder / "programs").is_dir())
 SLICE = {"num_train": 1, "num_validate": 0}
 DRAWS = {
+    "llm4ad:online_bin_packing_local": 5,
+    "llm4ad:optimization/bp_2d_construct": 8,
+    "llm4ad:optimization/co_bench/packing_unequal_rectangles_and_squares_co_bench": 8,
+    "llm4ad:optimization/online_bin_packing_2O": 5,
     "llm4ad:optimization/co_bench/resource_constrained_shortest_path_co_bench": 2,
     "llm4ad:optimization/set_cover_construct": 2,
-    "llm4ad:optimization/tsp_gls_2O": 2,
+    "llm4ad:optimization/tsp_gls_2O": 6,
 }
 """Tasks on which one instance does not show the order of their programs, with how many do."""
 SINGLE = "single-instance"
