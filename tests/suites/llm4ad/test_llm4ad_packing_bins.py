@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.suites.llm4ad.conftest import Task, task_of
+from tests.suites.llm4ad.conftest import Task
 from trace_bench.suites.llm4ad import binpacking
 
 GetTask = Callable[[str], Task]
