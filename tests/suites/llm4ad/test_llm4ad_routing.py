@@ -39,6 +39,20 @@ def test_tsp_a_square_is_walked_around(task: GetTask) -> None:
     assert task(TSP).judge.best([square]) == pytest.approx(4)
 
 
+def test_tsp_unvisited_cities_come_nearest_first(task: GetTask) -> None:
+    """As LLM4AD's evaluation sends them."""
+    one, seen = task(TSP), []
+    points = np.array([[0.0, 0.0], [0.9, 0.0], [0.2, 0.0], [0.5, 0.0]])
+    instance = {"points": points, "distances": routing.distances(points)}
+
+    def last(current: int, start: int, unvisited: np.ndarray, between: np.ndarray) -> int:
+        seen.append(unvisited.tolist())
+        return int(unvisited[-1])
+
+    one.play(last, instance)
+    assert seen == [[2, 3, 1], [3, 2], [2]]
+
+
 def test_tsp_only_unvisited_cities_may_be_chosen(task: GetTask) -> None:
     one = task(TSP)
     small = one.instance(problem_size=5)

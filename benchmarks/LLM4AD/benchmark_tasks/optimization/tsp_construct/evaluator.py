@@ -22,7 +22,8 @@ def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:
     between = instance["distances"]
     tour, unvisited = [0], list(range(1, len(between)))
     while unvisited:
-        node = routing.chosen(program(tour[-1], 0, np.array(unvisited), between), unvisited, len(tour))
+        nearest = np.array(unvisited)[np.argsort(between[tour[-1]][unvisited], kind="stable")]
+        node = routing.chosen(program(tour[-1], 0, nearest, between), unvisited, len(tour))
         unvisited.remove(node)
         tour.append(node)
     return tour

@@ -29,7 +29,8 @@ def determine_next_assignment(remaining_items: np.ndarray, free_rectangles: np.n
 def planned(items, sides):
     """Item, bin and corner of all steps but the first, which put the first item into the corner of the first bin."""
     keys = [lambda i: -i[0] * i[1], lambda i: -max(i), lambda i: -i[0] - i[1], lambda i: -i[0], lambda i: -i[1]]
-    found = [packed(sorted(items, key=key), items[0], sides) for key in keys[{1: slice(3, 4), 2: slice(1)}.get(LEVEL, slice(5))]]
+    tried = {1: keys[3:4], 2: keys[:1]}.get(LEVEL, keys)
+    found = [packed(sorted(items, key=key), items[0], sides) for key in tried]
     bins = searched(max(found, key=worth), items[0], sides)
     bins.sort(key=lambda one: one[0][0] != items[0])
     return [(item, number, x, y) for number, one in enumerate(bins) for item, x, y in one][1:]
