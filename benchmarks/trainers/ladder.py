@@ -28,6 +28,8 @@ from trace_bench.gateway.draws import Draws
 from trace_bench.gateway.stub import propose
 from trace_bench.gateway.variables import Variable, answer_text
 from trace_bench.suites.registry import discover
+from trace_bench.suites.registry import resolve as find_task
+from trace_bench.suites.spec import load_task_spec
 from trace_bench.trainers.base import Budget
 from trace_bench.trainers.registry import load_trainers
 from trace_bench.worker.problem import CandidateError, Guide
@@ -44,7 +46,9 @@ def stub(chance: random.Random, variables: Sequence[Mapping[str, Any]], arena: A
 
 def outcome(task: str, seed: int) -> tuple[float, float]:
     """What PrioritySearch and RandomProposals end with, turned so that higher is better."""
-    problem = build(f"llm4ad:{task}", seed, size="small", num_train=INSTANCES, num_validate=INSTANCES)
+    found = find_task(f"llm4ad:{task}")
+    count = 1 if "single-instance" in load_task_spec(found.folder).tags else INSTANCES
+    problem = build(found.id, seed, size="small", num_train=count, num_validate=count)
     problem = replace(problem, guide=_remembering(problem.guide))
     ends = []
     for name, steps in (("PrioritySearch", 0), ("RandomProposals", PROPOSALS)):

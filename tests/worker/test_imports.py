@@ -78,6 +78,13 @@ LIBRARIES = {
             np.set_printoptions(precision=3), str(a), repr(a), np.vectorize(abs)(a), np.nanmedian(a), np.histogram(a)
             return bool(np.allclose(q @ r, a))
         """,
+    "sets": """
+        import numpy as np
+        def f(x):
+            a, b = np.arange(5), np.arange(3, 8)
+            found = np.unique(a), np.isin(a, b), np.union1d(a, b), np.setdiff1d(a, b), np.intersect1d(a, b)
+            return int(found[3].sum() + np.setxor1d(a, b).sum())
+        """,
     "scipy": """
         import numpy as np, scipy
         from scipy import optimize, sparse

@@ -27,6 +27,7 @@ _LATE = {
     "logm": "scipy.linalg._matfuncs_inv_ssq",
     "fractional_matrix_power": "scipy.linalg._matfuncs_inv_ssq",
     "pascal": "scipy.special",
+    **dict.fromkeys(("unique", "setdiff1d", "union1d", "intersect1d", "setxor1d", "isin"), "numpy.ma"),
 }
 """Modules that a library imports when its function of this name is first called."""
 _CODING = frozenset({"encode", "decode"})
