@@ -34,7 +34,7 @@ def test_a_task_has_sizes_levels_and_a_table_of_each_size(task: str) -> None:
     one = task_of(task)
     table = best_known_of(one.folder)
     assert set(one.spec.sizes) == {"small", "large"}
-    assert one.spec.candidates is not None and 4 <= (one.spec.candidates.levels or 0) <= 6
+    assert one.spec.candidates is not None and 3 <= (one.spec.candidates.levels or 0) <= 6
     sign = 1 if one.spec.score.direction == "maximize" else -1
     for size in SIZES:
         context = context_of(task, size)

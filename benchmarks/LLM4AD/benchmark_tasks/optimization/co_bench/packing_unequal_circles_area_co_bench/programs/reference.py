@@ -3,8 +3,8 @@ from scipy.optimize import minimize
 
 LEVEL = 5
 
-TRIES = {1: 1, 2: 4, 3: 40, 4: 24, 5: 24}[LEVEL]
-EXCHANGES = {1: 0, 2: 0, 3: 0, 4: 60, 5: 500}[LEVEL]
+TRIES = {1: 1, 2: 4, 3: 24, 4: 40, 5: 40}[LEVEL]
+EXCHANGES = {1: 0, 2: 0, 3: 0, 4: 0, 5: 500}[LEVEL]
 HOPS = 1
 MARGIN = 1e-7
 

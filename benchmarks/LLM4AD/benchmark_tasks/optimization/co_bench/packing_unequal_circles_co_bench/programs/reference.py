@@ -1,10 +1,10 @@
 import numpy as np
 from scipy.optimize import minimize
 
-LEVEL = 5
+LEVEL = 3
 
-TRIES = {1: 1, 2: 6, 3: 40, 4: 16, 5: 16}[LEVEL]
-HOPS = {1: 0, 2: 0, 3: 0, 4: 8, 5: 150}[LEVEL]
+TRIES = {1: 1, 2: 6, 3: 40}[LEVEL]
+HOPS = {1: 0, 2: 0, 3: 150}[LEVEL]
 MARGIN = 1e-7
 
 
