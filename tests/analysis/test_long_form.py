@@ -38,7 +38,7 @@ def test_scores_have_the_true_names_of_splits_and_how_many_examples(recorded: Ru
         for state in ("initial", "final", "best"):
             assert of_score[job, state, selection] == found[f"score_{state}"]
     knapsack = frame[(frame["task_id"] == "llm4ad:optimization/knapsack_construct") & (frame["state"] == "best")]
-    assert set(knapsack["split"]) == {"validate", "test"} and set(knapsack["metric"]) == {"score", "normalised"}
+    assert set(knapsack["split"]) == {"validate", "test"} and set(knapsack["metric"]) == {"score", "normalised", "gap"}
     assert (knapsack["examples"] > 1).all() and (knapsack["failed_examples"] == 0).all()
     held_out = knapsack[(knapsack["split"] == "test") & (knapsack["metric"] == "normalised")].set_index("job_id")[
         "value"

@@ -255,8 +255,8 @@ def test_layers_of_eval_kwargs_lie_over_each_other(tmp_path: Path) -> None:
         "tasks:\n  - circle_packing\n  - {id: circle_packing, eval_kwargs: {n: 7, num-validate: 4}}\n"
         "  - internal:numeric_param\nsplits: {train: 2, validate: 3}\neval_kwargs: {n: 9, num_test: 1}\n",
     )
-    assert packing.eval_kwargs == {"n": 9, "size": "standard", "num_train": 2, "num_validate": 3, "num_test": 1}
-    assert own.eval_kwargs == {"n": 7, "size": "standard", "num_train": 2, "num_validate": 4, "num_test": 1}
+    assert packing.eval_kwargs == {"n": 9, "num_train": 2, "num_validate": 3, "num_test": 1}
+    assert own.eval_kwargs == {"n": 7, "num_train": 2, "num_validate": 4, "num_test": 1}
     assert own.splits == {"train": 2, "validate": 4, "test": 1}
     assert "n" not in numeric.eval_kwargs
 

@@ -87,7 +87,7 @@ def test_a_token_that_is_none_is_refused_and_not_repeated(token: str, tmp_path: 
         (["--host", "0.0.0.0"], 2, "--host 0.0.0.0 lets in other machines"),
         (["--queue", "0"], 2, "--queue must be 1 or more"),
         (["--port", "x"], 2, "--port must be a whole number"),
-        (["--root", "docs"], 2, "--root docs: it holds no problem of KernelBench"),
+        (["--root", "docs"], 2, "the task root docs has no task"),
         (["--port", "0"], 3, "the Docker engine"),
     ],
 )

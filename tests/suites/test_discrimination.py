@@ -143,7 +143,7 @@ def test_a_size_is_an_argument_that_the_evaluator_does_not_see(folder: Path) -> 
         "top": 1000,
         "size": "large",
     }
-    assert resolve_eval_kwargs(spec, {}, lambda key: key)["size"] == "standard"
+    assert resolve_eval_kwargs(spec, {}, lambda key: key) == {"n_instance": 2, "top": 100}, "ids stay as they were"
 
 
 def test_test_size_shapes_held_out_instances_alone(folder: Path, build_at: Build) -> None:

@@ -93,9 +93,7 @@ def test_every_shipped_task_has_a_good_spec() -> None:
     assert len(entries) >= 10
     for entry in entries:
         spec = load_task_spec(entry.folder)
-        assert resolve_eval_kwargs(spec, {}, where).keys() == spec.eval_kwargs.keys() | (
-            {"size"} if spec.sizes else set()
-        )
+        assert resolve_eval_kwargs(spec, {}, where).keys() == spec.eval_kwargs.keys()
         assert len(content_hash(entry.folder)) == 64 and pack_task(entry.folder)
 
 

@@ -87,7 +87,7 @@ def test_a_problem_is_built_of_the_files_and_the_score_is_that_of_the_file(
     assert sorted(sizes) == [11, 12, 13, 14, 15, 16, 17]
     two = "def solve(n, edges):\n    return [i % 2 for i in range(n)]\n"
     score, feedback, metrics = problem.guide(None, two, problem.train[0].reference)  # type: ignore[misc]
-    assert (score, metrics) == (2.0, {"normalised": 1.0}) and "No answer can score below 2" in feedback
+    assert (score, metrics["normalised"]) == (2.0, 1.0) and "No answer can score below 2" in feedback
     assert problem.failure_score == max(e.reference["n"] for e in (*problem.train, *problem.validate)) + 1
 
 

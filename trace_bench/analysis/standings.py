@@ -278,7 +278,7 @@ def _notes(found: Standings) -> list[str]:
         return []
     lines = [
         "held-out, validation: the mean over tasks of each task's mean over seeds, of the state that validation data "
-        "chose; normalised: 0 is the template or a failure, 1 the best known score or the bound.",
+        "chose; 1 is a task's bound or target, 0 a failure.",
         f"Interval: Student's t over the tasks' means, {100 * LEVEL:g} % (clustered by task: Miller 2024, "
         "arXiv:2411.00640, section 2.2); over the seeds where there is one task. covers: below ten values, the share "
         "of simulated intervals that held the truth.",

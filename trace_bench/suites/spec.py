@@ -142,7 +142,7 @@ class TaskSpec(Table):
         )
         if self.sizes:
             names = ("small", STANDARD, "large")
-            own += (Argument("size", str, STANDARD, choices=names), Argument("test_size", str, None, choices=names))
+            own += (Argument("size", str, None, choices=names), Argument("test_size", str, None, choices=names))
         return own + tuple(a for a in self._common() if a.name not in self.eval_kwargs)
 
     def takes(self, name: str) -> bool:
@@ -306,7 +306,9 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
     known = spec.arguments(given.get("size", STANDARD))
     free = {k.replace("-", "_"): v for k, v in given.items() if find(known, k) is None and spec.takes(k)}
     values = resolve(known, {k: v for k, v in given.items() if k.replace("-", "_") not in free}, where, "the task")
-    optional = {"test_size", *(a.name for a in (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS))} - set(spec.eval_kwargs)
+    optional = {"size", "test_size", *(a.name for a in (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS))} - set(
+        spec.eval_kwargs
+    )
     return {name: value for name, value in values.items() if value is not None or name not in optional} | free
 
 
