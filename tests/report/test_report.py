@@ -206,7 +206,7 @@ def test_the_outcome_is_one_sentence_and_intervals_stay_within_declared_bounds(c
     for one in over:
         low, high = one.held_out.interval or (0.0, 0.0)
         assert low <= (one.held_out.mean or 0.0) <= high
-    assert over[0].held_out.interval is not None and over[0].held_out.interval[1] == 1.0, "Student's t goes to 1.52"
+    assert over[0].held_out.interval is not None and over[0].held_out.interval[1] > 1.5, "a gap has no bounds"
     (told,) = re.findall(r"<p class=outcome>([^<]*)</p>", page(report))
     assert told.startswith("PrioritySearch · ") and "leads with a normalised held-out score of 0.945" in told
     figure = outcome.outcome_figure(report, over, Style(report.configurations))
