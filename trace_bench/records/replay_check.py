@@ -23,6 +23,7 @@ from trace_bench.artifacts.yamlio import read_state
 from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError
 from trace_bench.records.reading import read_meta, read_optional
+from trace_bench.records.rows import GAP
 
 COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
@@ -106,13 +107,14 @@ def sentences(report: ReplayReport, shown: int = 5) -> list[str]:
 
 
 def same(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether two values are equal, floats within the relative `tolerance`. Types must be equal.
+    """Whether a recorded value and its replay are equal, floats within the relative `tolerance`. Types must be equal.
 
     >>> same({"x": [1.0]}, {"x": [1.0 + 1e-12]}, 1e-9), same(1.0, 1.0 + 1e-12, 0.0)
     (True, False)
     """
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key], tolerance) for key in one)
+        new = {GAP} - one.keys()  # a metric that a task has since it has best known scores
+        return one.keys() == other.keys() - new and all(same(one[key], other[key], tolerance) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(same(a, b, tolerance) for a, b in zip(one, other, strict=True))
     if isinstance(one, float) and isinstance(other, float) and tolerance:
