@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trace_bench.suites.llm4ad.compat.crossing import WRAPPED, needs_packing, packed, wrapper_of
@@ -173,6 +174,21 @@ def judged(
         if candidate.fault is not None:
             raise candidate.fault
         return _scored(result, candidate.failures)
+
+
+def called(session: Session, source: str, entry: str, seconds: float, arguments: Mapping[str, Any]) -> Any:
+    """The answer of a program to one call by name, from its own process, or from this one where the job asks for that.
+
+    Raises:
+        CandidateError: the program failed, or took longer than `seconds`.
+    """
+    if session.in_scorer:
+        from trace_bench.suites.llm4ad.compat.in_scorer import loaded, within
+
+        with within(seconds):
+            return loaded(source, entry)(**copy.deepcopy(dict(arguments)))
+    with Candidate(session, "", source, entry, seconds) as candidate:
+        return candidate(**arguments)
 
 
 def missing(error: ImportError) -> ProblemError:

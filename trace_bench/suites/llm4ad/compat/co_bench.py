@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from trace_bench.suites.llm4ad.compat import session
-from trace_bench.suites.llm4ad.compat.candidate import Candidate, missing, plain
+from trace_bench.suites.llm4ad.compat.candidate import called, missing, plain
 from trace_bench.suites.llm4ad.compat.folder import signature_of
 from trace_bench.suites.llm4ad.compat.modules import World
 from trace_bench.suites.llm4ad.compat.session import Session
@@ -202,7 +202,7 @@ class _Guide:
         return self.loaded[name]
 
     def _scored(self, source: str, instance: Mapping[str, Any]) -> float:
-        answer = self._answer(source, instance)
+        answer = called(self.session, source, ENTRY, self.seconds + GRACE, instance)
         if not isinstance(answer, Mapping):
             raise CandidateError("output", f"{ENTRY} returned {type(answer).__name__} where a dict is expected")
         try:
@@ -215,12 +215,3 @@ class _Guide:
         if score is None:
             raise CandidateError("score", f"eval_func gave {str(result)[:80]}, which is no finite number")
         return score
-
-    def _answer(self, source: str, instance: Mapping[str, Any]) -> Any:
-        if self.session.in_scorer:
-            from trace_bench.suites.llm4ad.compat.in_scorer import loaded, within
-
-            with within(self.seconds + GRACE):
-                return loaded(source, ENTRY)(**copy.deepcopy(dict(instance)))
-        with Candidate(self.session, "", source, ENTRY, self.seconds + GRACE) as candidate:
-            return candidate(**instance)
