@@ -237,7 +237,8 @@ def test_csv_has_the_same_columns_whatever_was_grouped_by(
     assert {line["score_mean"] for line in by_model} == {""}
     jobs = jobs_frame(read_rows(recorded))
     for line in by_model:
-        of_task = jobs[jobs["model"] == line["model"]].groupby("task_id")["normalised"].mean().dropna()
+        group = jobs[(jobs["model"] == line["model"]) & (jobs["trainer_id"] == line["trainer"])]
+        of_task = group.groupby("task_id")["normalised"].mean().dropna()
         assert float(line["normalised_mean"]) == pytest.approx(of_task.mean())
 
 
