@@ -62,6 +62,19 @@ def test_the_table_is_of_the_instances_that_are_made(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_failure_and_range_hold_in_every_size(task: str) -> None:
+    one = task_of(task)
+    score, (low, high) = one.spec.score, one.spec.score.range or (-math.inf, math.inf)
+    for size in (*SIZES, "large"):
+        context = context_of(task, size)
+        settings = {k: v for k, v in settings_of(context, "train").items() if k != "n_instance"}
+        first = one.module.instance(np.random.default_rng([split_seed(context, "train"), 0]), **settings)
+        worst, bound = one.judge.worst([first]), one.judge.best([first])
+        assert score.failure <= worst if score.direction == "maximize" else score.failure >= worst, size
+        assert low <= worst <= high and (bound is None or low <= bound <= high), size
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_the_template_has_gap_0_and_levels_climb_to_the_reference(task: str) -> None:
     measured: dict[str, Any] = json.loads(measured_file().read_text())[task]
     gaps = {program["role"]: program["metrics"]["gap"] for program in measured["programs"]}
