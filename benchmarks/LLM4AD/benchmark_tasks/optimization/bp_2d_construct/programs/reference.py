@@ -44,7 +44,7 @@ def searched(bins, first, sides):
     """A few bins are filled anew, in an order by area with noise: kept if the squares of what is in them add up to no
     less, so that what is free gathers in few bins."""
     rng = random.Random(1)
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS * sum(map(len, bins)) // 200):
         some = rng.sample(range(len(bins)), min(len(bins), rng.randint(2, 3)))
         items = [item for k in some for item, _, _ in bins[k]]
         noise = rng.choice((0.1, 0.3, 1.0))

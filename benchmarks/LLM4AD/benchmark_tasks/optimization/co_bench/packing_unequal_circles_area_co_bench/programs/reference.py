@@ -22,7 +22,7 @@ def solve(container_radius: float, radii: np.ndarray) -> list[tuple[int, float, 
         if area > best_area:
             items, centres, best_area = found, points, area
     items = np.array(items, dtype=int)
-    for _ in range(EXCHANGES):
+    for _ in range(min(EXCHANGES, EXCHANGES * 1600 // len(radii) ** 2)):  # a trial of many circles takes longer
         out = np.setdiff1d(np.arange(len(radii)), items)
         number = int(rng.integers(0, 3))
         if not len(out) or number >= len(items):
