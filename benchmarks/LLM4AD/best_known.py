@@ -158,9 +158,7 @@ def _today() -> str:
 
 
 def _by_solver(item: Item, module: ModuleType, judge: Judge, instance: dict[str, Any]) -> Iterator[tuple[float, str]]:
-    path = HERE / "solvers" / f"{''.join(c if c.isalnum() else '_' for c in item.task.replace('/', '-'))}.py"
-    named = path.with_name(f"{item.task.replace('/', '-')}.py")
-    path = named if named.is_file() else path
+    path = HERE / "solvers" / f"{item.task.replace('/', '_')}.py"
     if not path.is_file():
         return
     solver = load_module(path)
