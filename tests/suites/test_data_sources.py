@@ -97,7 +97,8 @@ def test_files_of_a_web_server_are_fetched_once_and_recorded(publisher: Publishe
     assert done.returncode == 0, done.stderr
     at = folder(home, "or-library")
     assert f"or-library: 2 files, 0.0 MiB, in {at}" in done.stdout
-    assert "cite: J. E. Beasley" in done.stderr and "does not have" in done.stderr and "airland1.txt" in done.stderr
+    assert "\ncite: J. E. Beasley" in done.stderr and "\\n" not in done.stderr
+    assert "does not have" in done.stderr and "airland1.txt" in done.stderr
     assert (at / "Assignment problem" / "assign100.txt").read_text() == ASSIGN
     digest = hashlib.sha256(ASSIGN.encode()).hexdigest()
     assert f"{digest}  Assignment problem/assign100.txt\n" in (at / "SHA256SUMS").read_text()
@@ -131,6 +132,14 @@ def test_an_unreachable_server_is_one_sentence(home: Path) -> None:
         done = cli("data", "fetch", name, "--mirror", "http://127.0.0.1:9", HF_HUB_DISABLE_TELEMETRY="1")
         assert done.returncode == 3 and f"{name} cannot be fetched" in done.stderr and "--from" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_place_that_takes_no_files_is_one_sentence(publisher: Publisher, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    home = str(tmp_path / "file" / "home")
+    for more in (("--mirror", publisher.url), ("--from", str(tmp_path))):
+        done = cli("data", "fetch", "or-library", *more, TRACE_BENCH_HOME=home)
+        assert done.returncode == 3 and "files cannot be kept there" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_copy_on_disk_is_taken_and_can_be_named(home: Path, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def _better(report: BuildReport, a: float, b: float) -> bool:
 
 def program_text(program: ProgramReport) -> str:
     """The score of a program of a task as text."""
-    label = program.name if program.role == "given" else program.role
+    label = program.name if program.role in ("given", "level") else program.role
     parts = [f"{label:12s} {program.score:<12.6g}"]
     parts += [f"{name} {program.metrics[name]:.3f}" for name in ("gap", "normalised") if name in program.metrics]
     parts.append(f"{program.seconds:.2f} s")

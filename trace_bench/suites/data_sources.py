@@ -7,6 +7,7 @@ of a file that the user names: a later fetch takes no other content under the sa
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -42,6 +43,11 @@ class Source:
     repository: str | None = None
     url: str = ""
     files: Mapping[str, tuple[tuple[str, tuple[object, ...]], ...]] = field(default_factory=dict)
+
+    def introduce(self, say: Say) -> None:
+        """Say what it is, its licence and its citation."""
+        for line in (self.title, f"licence: {self.licence}", f"cite: {self.citation}"):
+            say(line)
 
     def wanted(self) -> Iterator[tuple[str, str]]:
         """Folder and name of each file of a web server."""
@@ -175,13 +181,13 @@ def fetch(source: Source, *, mirror: str | None, revision: str | None, sums: Pat
     expected = _read_sums(sums if sums is not None else folder / SUMS, needed=sums is not None)
     if source.repository is None and revision is not None:
         raise ConfigError(f"--revision: {source.name} is no repository; leave it out")
-    say(f"{source.title}\nlicence: {source.licence}\ncite: {source.citation}")
-    folder.mkdir(parents=True, exist_ok=True)
-    if source.repository is not None:
-        return _recorded(source, folder, expected, _snapshot(source, folder, mirror, revision), ())
-    return _recorded(
-        source, folder, expected, "", tuple(_downloads(source, folder, mirror or source.url, expected, say))
-    )
+    source.introduce(say)
+    with _kept_in(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if source.repository is not None:
+            return _recorded(source, folder, expected, _snapshot(source, folder, mirror, revision), ())
+        lacking = tuple(_downloads(source, folder, mirror or source.url, expected, say))
+        return _recorded(source, folder, expected, "", lacking)
 
 
 def take(source: Source, copy: Path, *, sums: Path | None, say: Say) -> Fetched:
@@ -194,17 +200,18 @@ def take(source: Source, copy: Path, *, sums: Path | None, say: Say) -> Fetched:
         raise ConfigError(f"--from {copy}: there is no such folder")
     expected = _read_sums(sums, needed=True) if sums is not None else {}
     folder = folder_of(source)
-    say(f"{source.title}\nlicence: {source.licence}\ncite: {source.citation}")
+    source.introduce(say)
     names = list(_files(copy))
     if not names:
         raise ConfigError(f"--from {copy}: the folder is empty")
     for name in names:
         _check(name, copy / name, expected)
-    shutil.rmtree(folder, ignore_errors=True)
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(copy / name, folder / name)
-    return _recorded(source, folder, {}, "", ())
+    with _kept_in(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(copy / name, folder / name)
+        return _recorded(source, folder, {}, "", ())
 
 
 def kept(source: Source) -> Fetched | None:
@@ -225,11 +232,23 @@ def damaged(source: Source) -> list[str]:
     return [name for name, digest in expected.items() if not (folder / name).is_file() or _sum(folder / name) != digest]
 
 
+@contextlib.contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """What is to be written lies below `folder`; a disk that does not take it is the environment's fault."""
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentUnavailable(
+            f"{folder}: files cannot be kept there: {error.strerror or error}; make room, or name another place in "
+            "TRACE_BENCH_HOME"
+        ) from error
+
+
 def _snapshot(source: Source, folder: Path, mirror: str | None, revision: str | None) -> str:
     """The files of a repository; returns its revision."""
     try:
         import huggingface_hub
-        from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+        from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
     except ImportError:
         raise EnvironmentUnavailable(
             f"{source.name} is fetched with huggingface_hub, not installed here: pip install 'trace-bench[hf]'"
@@ -242,7 +261,7 @@ def _snapshot(source: Source, folder: Path, mirror: str | None, revision: str | 
         api.snapshot_download(str(source.repository), repo_type="dataset", revision=found, local_dir=folder)
     except RevisionNotFoundError:
         raise ConfigError(f"--revision: {source.repository} has no revision {revision!r}") from None
-    except (RepositoryNotFoundError, HfHubHTTPError, httpx.HTTPError, OSError) as error:
+    except (LocalEntryNotFoundError, RepositoryNotFoundError, httpx.HTTPError, ConnectionError) as error:
         raise _unreachable(source, error) from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     return str(found)
@@ -328,7 +347,7 @@ def _files(folder: Path) -> Iterable[str]:
 def _read_sums(path: Path, *, needed: bool) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if needed:
             raise ConfigError(f"{path}: there is no such file of checksums") from None
         return {}
