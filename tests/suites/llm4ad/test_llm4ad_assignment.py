@@ -91,6 +91,14 @@ def test_linear_published_files_are_read(task: GetTask) -> None:
 # -- generalised
 
 
+@pytest.mark.parametrize("name", ["worse", "template", "reference"])
+def test_general_programs_keep_capacities_that_the_least_consumption_does_not(name: str, task: GetTask) -> None:
+    """As in OR-Library's gap files: both jobs take least of the first agent, which has room for one."""
+    one = task(GENERAL)
+    (made,) = one.module.read("1\n2 2\n5 5\n9 9\n3 3\n4 4\n5 5\n", "gapa.txt")
+    assert one.play(one.program(name), made) == 14
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_general_no_valid_assignment_beats_the_bound_and_the_reference_is_close_to_the_best(
     seed: int, task: GetTask
