@@ -50,7 +50,8 @@ are built and judged alike:
 The numbers are of the programs that come with each task, on the default training instances of seed 123 at standard
 size; the seconds are those of one evaluation of the template, in a sandbox with one core. *Best known* is the mean of
 the best known scores of these instances, *optimal* how many of them are proven; *bound* is the mean of what no program
-can beat, – where none is known. Each task's `best_known.json` says where a value is from.
+can beat, – where none is known. Each task's `best_known.json` says where a value is from. What papers report for these
+problems, and with which settings, is on the page of [published results](../published-results.md).
 """
 
 

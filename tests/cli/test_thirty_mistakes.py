@@ -130,6 +130,26 @@ ARGUMENTS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
     "an image without a digest": (["images", "pull", "x/core:1"], "", ("x/core:1", "@sha256:")),
     "a backend to clean that is not there": (["clean", "--backend", "nope"], "", ("'nope'", "docker")),
     "no runs to show": (["show", "nope"], "there is no run 'nope' in runs", ("trace-bench run makes one",)),
+    "an argument that no task takes": (
+        ["check-task", "llm4ad:optimization/online_bin_packing", "--set", "n_itemz=5"],
+        "option --set: ",
+        ("no task of this config takes 'n_itemz'", "did you mean 'n_items'?"),
+    ),
+    "an argument of another type": (
+        ["check-task", "llm4ad:tag=packing", "--set", "size=small", "--set", "n_items=many"],
+        "option --set: ",
+        ("n_items must be a whole number, not 'many'",),
+    ),
+    "an argument out of bounds": (
+        ["check-task", "llm4ad:optimization/online_bin_packing", "--set", "n_items=0"],
+        "option --set: ",
+        ("n_items must be at least 1",),
+    ),
+    "an argument without a value": (
+        ["check-task", "internal:code_param", "--set", "n_strings"],
+        "--set n_strings: is no argument",
+        ("write NAME=VALUE",),
+    ),
     "suites to validate that are not there": (
         ["validate", "-c", "config.yaml", "--bench", "nope"],
         "--bench: there is no suite nope",

@@ -52,3 +52,17 @@ def test_foreign_code_runs_its_own_template_and_programs_of_the_user(images: Pat
     assert done.returncode == 1
     assert "problem: broken.py fails on 1 of 1 instances: call failed at line 2: IndexError" in done.stdout
     assert "problem: task: build_error: the evaluator calls measure" in done.stdout, "the template itself cannot run"
+
+
+def test_arguments_shape_the_instances_that_programs_run_on(images: Path, tmp_path: Path) -> None:
+    task = "llm4ad:optimization/online_bin_packing"
+    mine = tmp_path / "first_fit.py"
+    mine.write_text("def priority(item, bins):\n    return [-float(n) for n in range(len(bins))]\n")
+    set_ = ("--set", "n_items=60", "--set", "num_train=2")
+    done = cli("check-task", task, "internal:code_param", *set_, "--program", str(mine), "--json", home=images)
+    row, other = json.loads(done.stdout)["tasks"]
+    score = {program["role"]: program for program in row["programs"]}
+    assert score["broken"]["score"] == 60 and score["broken"]["examples"] == 2, "one bin for each item, at worst"
+    assert score["given"]["name"] == "first_fit.py" and score["given"]["failed"] == 0
+    assert row["bound"] <= score["given"]["score"] < 60
+    assert [problem for problem in other["problems"] if "first_fit.py" not in problem] == [], "it has no n_items"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.suites.conftest import build_folder
-from trace_bench.cli.problem_checks import programs_of
+from trace_bench.cli.problem_checks import arguments_of, programs_of
 from trace_bench.errors import ConfigError
 from trace_bench.suites.spec import load_task_spec
 from trace_bench.worker.problem import ProblemError, Programs
@@ -43,3 +43,15 @@ def test_programs_that_cannot_be_read_are_mistakes_with_their_file(tmp_path: Pat
         programs_of([tmp_path / "gone.py"])
     with pytest.raises(ConfigError, match=r"another program is called a.py, too; rename one of them"):
         programs_of([tmp_path / "a.py", tmp_path / "b" / "a.py"])
+
+
+def test_arguments_are_read_as_a_config_reads_them() -> None:
+    found = arguments_of(["n_items=5000", " size = large", "noise=0.1", "exact=true", "name='3'", "text=a=b"])
+    assert found == {"n_items": 5000, "size": "large", "noise": 0.1, "exact": True, "name": "3", "text": "a=b"}
+    for word in ("n_items", "=5", "n_items="):
+        with pytest.raises(ConfigError, match=r"--set .*: is no argument; write NAME=VALUE"):
+            arguments_of([word])
+    with pytest.raises(ConfigError, match=r"--set n=2: 'n' is given twice; give it once"):
+        arguments_of(["n=1", "n=2"])
+    with pytest.raises(ConfigError, match=r"--set n=\[1: .* is no value in YAML"):
+        arguments_of(["n=[1"])

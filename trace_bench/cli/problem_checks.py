@@ -9,6 +9,7 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.outputs import BuildReport, ProgramReport
+from trace_bench.config.reader import value_of
 from trace_bench.errors import ConfigError
 from trace_bench.execution.validate import ProblemCheck
 from trace_bench.suites.lint import lint
@@ -82,6 +83,29 @@ def programs_of(files: Sequence[Path]) -> dict[str, str]:
             raise ConfigError(f"--program {path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
         except OSError as error:
             raise ConfigError(f"--program {path}: cannot be read: {error.strerror or error}") from None
+    return found
+
+
+def arguments_of(words: Sequence[str]) -> dict[str, Any]:
+    """The arguments of tasks in ``NAME=VALUE``, each value as a config would read it.
+
+    >>> arguments_of(["n_items=5000", "size=large"])
+    {'n_items': 5000, 'size': 'large'}
+
+    Raises:
+        ConfigError: a word has no name or no value, its value is no YAML, or a name is there twice.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        name, _, value = (part.strip() for part in word.partition("="))
+        if not (name and value):
+            raise ConfigError(f"--set {word}: is no argument; write NAME=VALUE, such as --set n_items=5000")
+        if name in found:
+            raise ConfigError(f"--set {word}: {name!r} is given twice; give it once")
+        try:
+            found[name] = value_of(value)
+        except ConfigError as error:
+            raise ConfigError(f"--set {word}: {error}") from None
     return found
 
 

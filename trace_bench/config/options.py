@@ -32,6 +32,7 @@ _FLAGS = {
     "trainers": "-T",
     "model": "-m",
     "param": "-p",
+    "eval_kwargs": "--set",
 }
 """Options whose names are not those of their keys."""
 _OF_ANY_MODEL = ("temperature", "top_p", "max_tokens", "seed", "stream", "timeout", "retries", "limits")

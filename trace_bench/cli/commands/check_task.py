@@ -33,13 +33,17 @@ def check_task(
         list[Path] | None,
         Option("--program", metavar="FILE", help="Run this program of yours too; may be repeated."),
     ] = None,
+    argument: Annotated[
+        list[str] | None,
+        Option("--set", metavar="NAME=VALUE", help="Give tasks that take it this argument; may be repeated."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run the programs that come with tasks, and yours; say what they score.
 
     Example: trace-bench check-task --root my-tasks llm4ad:my_task
     """
-    from trace_bench.cli.problem_checks import programs_fields, programs_of
+    from trace_bench.cli.problem_checks import arguments_of, programs_fields, programs_of
     from trace_bench.cli.signals import stopping
     from trace_bench.config import parse_config
     from trace_bench.config.resolve import resolve
@@ -49,8 +53,10 @@ def check_task(
 
     sources = programs_of(program or [])
     overrides = given(data_root=data_root, backend=backend, max_workers=max_workers)
+    if argument:
+        overrides["eval_kwargs"] = arguments_of(argument)
     roots = root or []
-    config = select(parse_config({"tasks": tasks, "trainers": ["NoOp"], **overrides}, file="check-task"), roots)
+    config = select(parse_config({"tasks": tasks, "trainers": ["NoOp"]}, overrides, file="check-task"), roots)
     resolved = resolve(config, roots)
     rows: list[dict[str, Any]] = []
 
