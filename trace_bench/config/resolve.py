@@ -12,6 +12,7 @@ from trace_bench.config.task_choices import resolve_tasks
 from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
 from trace_bench.suites import data_sources, user_data
+from trace_bench.suites.hf import data as hf_data
 from trace_bench.suites.registry import TaskEntry, any_task, discover, load_suites, not_found, suite_names
 from trace_bench.suites.spec import Task, load_task_spec
 from trace_bench.trainers.base import Trainer
@@ -101,7 +102,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
         except ConfigError as error:
             problems += str(error).splitlines()
             continue
-        data: tuple[tuple[str, bytes], ...] = ()
+        data: tuple[tuple[str, bytes], ...] = hf_data.packed(spec.qa) if spec.qa is not None else ()
         if config.data_root is not None and spec.data is not None:
             unread = False
             try:

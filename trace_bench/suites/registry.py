@@ -35,7 +35,7 @@ HARBOR = "terminal_bench"
 """The suite of folders in Harbor's own format under an extra root."""
 FOREIGN_SUITE = "internal"
 """The suite of a task under an extra root that names none."""
-SUITES_WITHOUT_TASKS = ("hf", "rollouts")
+SUITES_WITHOUT_TASKS = ("rollouts",)
 """Names that are taken; these families bring no tasks with this release."""
 
 _SPEC = "task.toml"

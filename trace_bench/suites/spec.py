@@ -19,6 +19,7 @@ from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
 from trace_bench.suites import best_known, foreign
 from trace_bench.suites.base import Suite
+from trace_bench.suites.hf import described as hf
 from trace_bench.suites.kernelbench import described as kernelbench
 from trace_bench.suites.spec_tables import (
     CandidateSpec,
@@ -32,6 +33,7 @@ from trace_bench.suites.spec_tables import (
     LimitSpec,
     MetricSpec,
     Names,
+    QaSpec,
     SandboxOfValue,
     ScoreSpec,
     SplitSpec,
@@ -63,7 +65,8 @@ FOREIGN_EVAL_KWARGS = (
 """Every task of foreign code takes these: whether candidates run in the scorer itself (the job is then unprotected),
 and the time limit of a whole evaluation."""
 
-_DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described, "harbor": harbor.described}
+_DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described, "harbor": harbor.described,
+              "qa": hf.described}  # fmt: skip
 """What a task with such a table leaves out in its ``task.toml`` is filled in."""
 _GAP: Mapping[str, Any] = {
     "gap": {
@@ -112,6 +115,7 @@ class TaskSpec(Table):
     kernel: KernelSpec | None = None
     lean: LeanSpec | None = None
     harbor: HarborSpec | None = None
+    qa: QaSpec | None = None
 
     _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
 
@@ -315,7 +319,7 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
 def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     problems: list[str] = []
     names: list[str] = []
-    if spec.harbor is not None:
+    if spec.harbor is not None or spec.qa is not None:
         needed = []
     elif spec.foreign is not None:
         needed = [] if spec.foreign.package else [spec.foreign.module]

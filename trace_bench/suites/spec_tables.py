@@ -197,3 +197,36 @@ class HarborSpec(Table):
 
     task: str = ""
     """Its name in the data set; empty: the name of the task here."""
+
+
+class QaSpec(Table):
+    """A public data set of questions, or of programs to write, on the Hugging Face hub."""
+
+    dataset_id: str = Field(min_length=1)
+    dataset_config: str = ""
+    train_split: str = "train"
+    """Split of the data set that training and validation examples come from."""
+    test_split: str = "test"
+    """That of held-out examples. The same as `train_split`: its rows are dealt out, half of them held out."""
+    task_type: Literal["hfqa", "bbeh", "drop", "gsm8k", "mcqa", "musique", "qasper", "strategy_qa", "code_exec"]
+    """How rows are read, and which metric judges."""
+    agent: Literal["instructions", "extractor", "chain", "code"] = "instructions"
+    """Agent of the task, where the config names none."""
+    question_field: str = "question"
+    answer_field: str = "answer"
+    context_field: str = "context"
+    context_format: Literal["none", "plain", "hotpot_qa", "musique"] = "none"
+    options_field: str = ""
+    answer_index_base: Annotated[int, Field(ge=0, le=1)] = 0
+    """Of an answer that is the number of an option."""
+    fact_field: str = ""
+    """Of a text that supports the answer: part of the context only where the config asks for it."""
+    test_field: str = ""
+    entry_field: str = ""
+    setup_field: str = ""
+    timeout: Annotated[float, Field(gt=0, strict=False)] = 10.0
+    """Seconds for the tests of one program."""
+    initial_instructions: str = ""
+    licence: str = ""
+    """Of the data set."""
+    cite: str = ""

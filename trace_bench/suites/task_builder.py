@@ -17,6 +17,7 @@ _BUILDERS = {
     "lean": "trace_bench.suites.veribench.problem",
     "candidates": "trace_bench.suites.code_task",
     "foreign": "trace_bench.suites.llm4ad.compat",
+    "qa": "trace_bench.suites.hf.problem",
 }
 """Modules with a function ``build``. Each is imported only for a task that needs it; the first table counts."""
 
