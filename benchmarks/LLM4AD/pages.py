@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks.LLM4AD import published
 from trace_bench.resources import data_dir
 from trace_bench.suites.best_known import FILE
 from trace_bench.suites.registry import TaskEntry, discover
@@ -103,6 +104,20 @@ def pages(entries: Iterable[TaskEntry], measured: Mapping[str, Any], pictures: I
     )
     found[f"{SUITE}.md"] = f"{_HEAD}\n{len(rows)} tasks.\n\n{head}" + "".join(rows)
     return found
+
+
+def published_page(entries: Iterable[TaskEntry], measured: Mapping[str, Any], page: str) -> str:
+    """The page of published results, with its table of ten tasks as it is to be."""
+    rows = {}
+    for entry in entries:
+        name = entry.id.partition(":")[2]
+        if name in published.REPORTED and entry.id in measured:
+            seen = measured[entry.id]
+            of = {program["role"]: program for program in reversed(seen["programs"])}
+            known = _number(best_mean(best_known_of(entry.folder), STANDARD))
+            share = published.from_bound(of, seen["bound"])
+            rows[name] = _score(of["template"]), _score(of["reference"]), known, share
+    return published.with_table(page, published.table(rows))
 
 
 def best_known_of(folder: Path) -> dict[str, Any]:
@@ -288,7 +303,7 @@ def main(arguments: list[str]) -> int:
             (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
             (DOCS / name).write_text(text)
     if options.check:
-        there = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+        there = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} | {f"../{published.PAGE}"}
         stale = [name for name, text in wanted.items() if name not in there or (DOCS / name).read_text() != text]
         stale += sorted(there - wanted.keys())
         for name in stale:
@@ -298,10 +313,13 @@ def main(arguments: list[str]) -> int:
 
 
 def up_to_date(entries: Iterable[TaskEntry]) -> dict[str, str]:
-    """`pages` as they are to be, from what was measured and drawn."""
+    """`pages`, and the page of published results, as they are to be, from what was measured and drawn."""
     path = measured_file()
     measured = json.loads(path.read_text()) if path.exists() else {}
-    return pages(entries, measured, (picture.name for picture in (DOCS / PICTURES).glob("*.svg")))
+    entries = list(entries)
+    found = pages(entries, measured, (picture.name for picture in (DOCS / PICTURES).glob("*.svg")))
+    page = DOCS.parent / published.PAGE
+    return found | {f"../{published.PAGE}": published_page(entries, measured, page.read_text())}
 
 
 if __name__ == "__main__":

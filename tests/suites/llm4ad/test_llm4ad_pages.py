@@ -8,6 +8,7 @@ import re
 import pytest
 
 from benchmarks.LLM4AD.pages import DOCS, PICTURES, judged_hash, measured_file, up_to_date
+from benchmarks.LLM4AD.published import PAGE, REPORTED, with_table
 from tests.suites.llm4ad.conftest import folders
 from trace_bench.resources import data_dir
 from trace_bench.suites.registry import discover
@@ -19,6 +20,7 @@ def test_every_page_is_what_its_folder_says(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(PAGES.parents[2])
     wanted = up_to_date(discover(["llm4ad"]))
     there = {str(path.relative_to(PAGES)): path.read_text() for path in PAGES.rglob("*.md")}
+    there[f"../{PAGE}"] = (PAGES.parent / PAGE).read_text()
     stale = sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
     assert stale == [], "run python -m benchmarks.LLM4AD.pages --write"
 
@@ -44,3 +46,15 @@ def test_links_and_pictures_of_the_pages_are_there() -> None:
             assert found.is_file(), f"{page.name}: {target}"
             used.add(found.name)
     assert {picture.name for picture in (PAGES / PICTURES).glob("*.svg")} <= used
+
+
+def test_ten_tasks_stand_beside_what_papers_report() -> None:
+    page = (PAGES.parent / PAGE).read_text()
+    assert len(REPORTED) == 10 and REPORTED.keys() <= {task.partition(":")[2] for task in folders()}
+    for name, (_, said) in REPORTED.items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| [{name.rpartition('/')[2]}](")]
+        assert row.endswith(f"| {said} |")
+    assert with_table(page, "new") != page and "new" in with_table(page, "new")
+    numbers = re.findall(r"\d+\.\d{2,}", " ".join(said for _, said in REPORTED.values()))
+    above = page.partition("## FunSearch")[2] + "AlphaEvolve 2.635"
+    assert [number for number in numbers if number not in above] == [], "the sections say where they are from"
