@@ -16,6 +16,14 @@ from trace_bench.errors import ExitCode
 if TYPE_CHECKING:
     from trace_bench.execution.validate import ProblemCheck
 
+ProgramFiles = Annotated[
+    list[Path] | None, Option("--program", metavar="FILE", help="Run this program of yours too; may be repeated.")
+]
+Arguments = Annotated[
+    list[str] | None,
+    Option("--set", metavar="NAME=VALUE", help="Give tasks that take it this argument; may be repeated."),
+]
+
 
 def check_task(
     tasks: Annotated[
@@ -29,14 +37,8 @@ def check_task(
     max_workers: Annotated[
         int | None, Option(metavar="NUMBER", parser=whole_number, help="Check this many tasks at a time.")
     ] = None,
-    program: Annotated[
-        list[Path] | None,
-        Option("--program", metavar="FILE", help="Run this program of yours too; may be repeated."),
-    ] = None,
-    argument: Annotated[
-        list[str] | None,
-        Option("--set", metavar="NAME=VALUE", help="Give tasks that take it this argument; may be repeated."),
-    ] = None,
+    program: ProgramFiles = None,
+    argument: Arguments = None,
     as_json: Json = False,
 ) -> int:
     """Run the programs that come with tasks, and yours; say what they score.
