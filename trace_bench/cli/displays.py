@@ -39,7 +39,7 @@ from trace_bench.records.integrity import flags_of
 
 SHORT = 8
 """Characters of a job id in front of a line of its output."""
-SHOWN_EVENTS = ("build.end", "phase.end", "train.end", "stop.requested", "warning", "failure")
+SHOWN_EVENTS = ("build.end", "evaluation", "phase.end", "train.end", "stop.requested", "warning", "failure")
 """Events of a job that ``-v`` shows."""
 DELAYS_APART = 30.0
 """Seconds between two lines about delayed model calls of one job."""

@@ -30,7 +30,8 @@ class Variable:
         alternatives: other admissible values; the only ones for code and text.
         ladder: values from bad to good; a change is to the next or the one before.
         format: how an answer gives new values: ``json`` in the ``suggestion`` of a JSON object, ``tags`` each with its
-            name, ``improved`` one value alone. That of a request's first variable counts.
+            name, ``improved`` one value alone, ``verbatim`` the value and nothing else, which is what an agent gets.
+            That of a request's first variable counts.
     """
 
     name: Annotated[StrictStr, Field(min_length=1)]
@@ -39,7 +40,7 @@ class Variable:
     bounds: tuple[Number, Number] | None = None
     alternatives: tuple[StrictStr | Number, ...] | None = ()
     ladder: tuple[StrictStr | Number, ...] = ()
-    format: Literal["json", "tags", "improved"] = "json"
+    format: Literal["json", "tags", "improved", "verbatim"] = "json"
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:
@@ -91,6 +92,8 @@ def answer_text(variables: Sequence[Variable], suggestion: Mapping[str, Value], 
                 for name, value in suggestion.items()
             )
             return f"<reasoning>\n{reasoning}\n</reasoning>{changes}"
+        case "verbatim":
+            return str(next(iter(suggestion.values()), reasoning))
         case "improved":
             value = next(iter(suggestion.values()), None)
             return reasoning if value is None else f"<IMPROVED_VARIABLE>{value}</IMPROVED_VARIABLE>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ from trace_bench.worker.training import RESPONSE_CHARACTERS, Rollout, StopTraini
 
 TRANSIENT = frozenset({"timeout", "memory", "died"})
 """Phases of a `CandidateError` that may not happen again on a machine that is less busy."""
+ROUND = 4
+"""Examples of a round for each of those that are evaluated at one time."""
 
 
 class PlainOps:
@@ -167,11 +170,81 @@ def raised_by_task(noun: str, function: Callable[..., Any] | None, error: Except
     )
 
 
+Progress = Callable[[Sequence[Rollout], int], None]
+"""Called between rounds of an evaluation with what was evaluated so far, and the number of examples. May raise."""
+
+
 def evaluate_state(
-    problem: Problem, state: Mapping[str, Value], chosen: Sequence[Example], programs: Programs
+    problem: Problem,
+    state: Mapping[str, Value],
+    chosen: Sequence[Example],
+    programs: Programs,
+    between: Progress | None = None,
+    *,
+    partial: bool = False,
 ) -> list[Rollout]:
-    """`evaluate_example` over `chosen`, in order."""
-    return [evaluate_example(problem, state, example, programs) for example in chosen]
+    """`evaluate_example` over `chosen`, in order; `Problem.at_once` of them at one time.
+
+    Examples are evaluated in rounds of a fixed number: so which of them have been when a budget ends, or a stop is
+    asked for, does not depend on how fast each was.
+
+    Args:
+        partial: a budget that ends ends the evaluation too: what it has come to is returned.
+    """
+    found: list[Rollout] = []
+    with _Rounds(problem.at_once) as rounds:
+        for start in range(0, len(chosen), rounds.size):
+            if start and between is not None:
+                between(found, len(chosen))
+            batch = chosen[start : start + rounds.size]
+            try:
+                rounds.evaluate(lambda example: evaluate_example(problem, state, example, programs), batch, found)
+            except StopTraining:
+                if not partial:
+                    raise
+                break
+    return found
+
+
+class _Rounds:
+    """Evaluates examples at one time: one, or as many threads as are given. Use as a context manager.
+
+    Attributes:
+        size: examples of a round; one at a time, all are one round.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.size = threads * ROUND if threads > 1 else sys.maxsize
+        self._pool: Any = None
+        if threads > 1:
+            from concurrent.futures import ThreadPoolExecutor  # its import takes as long as half the worker's
+
+            self._pool = ThreadPoolExecutor(threads)
+
+    def __enter__(self) -> _Rounds:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def evaluate(self, one: Callable[[Example], Rollout], batch: Sequence[Example], found: list[Rollout]) -> None:
+        """Add the rollouts of `batch` to `found`, in order. All are evaluated, whatever one of them raises.
+
+        Raises:
+            Exception: what the first of those raised that failed; `found` has the others' rollouts.
+        """
+        if self._pool is None:
+            found += map(one, batch)
+            return
+        errors = []
+        for made in [self._pool.submit(one, example) for example in batch]:
+            if (error := made.exception()) is None:
+                found.append(made.result())
+            else:
+                errors.append(error)
+        if errors:  # one that is the harness's or the task's own before the end of a budget
+            raise min(errors, key=lambda error: isinstance(error, StopTraining))
 
 
 def mean_score(rollouts: Sequence[Rollout]) -> float:

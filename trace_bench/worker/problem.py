@@ -252,6 +252,12 @@ class AsksServices(Protocol):
     def ask(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
+class AsksModel(Protocol):
+    """See `trace_bench.worker.agent_model.AgentModel`."""
+
+    def ask(self, messages: Sequence[Mapping[str, str]], place: str, in_stub: str = "") -> Any: ...
+
+
 @dataclass(frozen=True)
 class BuildContext:
     """What a builder may use.
@@ -264,6 +270,7 @@ class BuildContext:
         programs: opens candidate programs.
         test_seed: of held-out data; None except in the score phase once training is over.
         services: asks the services that the task's suite declares; None where there are none.
+        model: the job's model, for the agent of the task; None where there is none.
     """
 
     task_dir: Path
@@ -273,6 +280,7 @@ class BuildContext:
     programs: Programs
     test_seed: int | None = None
     services: AsksServices | None = None
+    model: AsksModel | None = None
 
 
 def _ignored(message: str) -> None:
@@ -294,6 +302,7 @@ class Problem:
             nothing but a score. Set by the worker, from ``task.toml`` and the run's objective.
         comparison: what states are compared by. Set by the worker, together with `direction`, `failure_score` and
             `score_range` of the number that results.
+        at_once: examples that are evaluated at one time, where the agent waits for a model.
         warn: records a warning of the job; set by the worker.
     """
 
@@ -310,6 +319,7 @@ class Problem:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     comparison: Objective = field(default_factory=Objective)
+    at_once: int = 1
     warn: Callable[[str], None] = field(default=_ignored, compare=False, repr=False)
 
     @property

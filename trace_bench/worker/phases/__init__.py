@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.errors import TraceBenchError
+from trace_bench.worker.agent_model import AgentModel
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
 from trace_bench.worker.exit_codes import SUPERVISOR_GONE
 from trace_bench.worker.frames import JsonReader, pack_json
@@ -152,6 +153,7 @@ def build_problem(
         programs=programs,
         test_seed=test_seed,
         services=Services(start["gateway_port"]),
+        model=AgentModel(start["gateway_port"], model_of(start["job"])),
     )
     module, _, function = task["builder"].partition(":")
     try:
@@ -164,6 +166,11 @@ def build_problem(
     if not isinstance(problem, Problem):
         raise PhaseFailure("task", "task_build", f"{task['builder']} returned no Problem")
     return replace(with_objective(problem, start["job"].get("objective", {})), warn=_Once(link))
+
+
+def model_of(job: dict[str, Any]) -> str:
+    """The name that the job's model is asked by."""
+    return str(job["model"].get("model") or job["model"]["id"])
 
 
 class _Once:

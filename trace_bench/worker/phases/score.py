@@ -8,6 +8,7 @@ from typing import Any
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
+from trace_bench.worker.phases.progress import Progress
 from trace_bench.worker.problem import Problem
 from trace_bench.worker.signs import LIMIT
 
@@ -34,7 +35,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         key = json.dumps(state, sort_keys=True)
         if key not in done:
             programs.started.clear()
-            done[key], count = _score(problem, state, programs)
+            done[key], count = _score(problem, kind, state, programs, link)
             seen[key] = [sign for digest in sorted(programs.started) for sign in programs.signs.get(digest, ())]
             evaluations += count
         scores[kind] = done[key]
@@ -45,7 +46,10 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     return {"scores": scores, "signs": signs, "evaluations": evaluations, "direction": problem.direction}
 
 
-def _score(problem: Problem, state: dict[str, Any], programs: CandidatePrograms) -> tuple[dict[str, Any], int]:
+def _score(
+    problem: Problem, kind: str, state: dict[str, Any], programs: CandidatePrograms, link: Link
+) -> tuple[dict[str, Any], int]:
+    """Means and examples of one state. Where a budget ends meanwhile, they are of the examples before that."""
     selection = "validate" if problem.validate else "train"
     result: dict[str, Any] = {}
     metrics: dict[str, dict[str, float]] = {}
@@ -53,7 +57,13 @@ def _score(problem: Problem, state: dict[str, Any], programs: CandidatePrograms)
     for split in (selection, "test"):
         chosen = getattr(problem, split)
         if chosen:
-            rollouts = evaluate_state(problem, state, chosen, programs)
+            progress = Progress(link, split, kind)
+            rollouts = evaluate_state(problem, state, chosen, programs, progress, partial=True)
+            if len(rollouts) < len(chosen):
+                ended = f"a budget ended while the {kind} state was scored: {len(rollouts)} of {len(chosen)} examples"
+                if not rollouts:
+                    raise PhaseFailure("task", "budget", f"{ended} of {split}; raise the budget, or lower num_{split}")
+                link.send("warn", message=f"{ended} of {split} count")
             result[split] = mean_score(rollouts)
             if problem.metrics:
                 metrics[split] = mean_metrics(rollouts)

@@ -16,8 +16,9 @@ from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.checkpoint import Checkpoint, Watch, digest_of
 from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
 from trace_bench.worker.objective import Front
-from trace_bench.worker.phases import Link, PhaseFailure, build_problem
+from trace_bench.worker.phases import Link, PhaseFailure, build_problem, model_of
 from trace_bench.worker.phases.model_calls import ModelCalls
+from trace_bench.worker.phases.progress import Progress
 from trace_bench.worker.problem import Problem, Value
 from trace_bench.worker.search_loop import run_search
 from trace_bench.worker.training import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
@@ -151,8 +152,7 @@ class WorkerTrainContext:
         self._stop_at: Mapping[str, Any] | None = job.get("stop_at")
         self._thread = threading.get_ident()
         self._checks = 0
-        name: str = job["model"].get("model") or job["model"]["id"]
-        self._model = ModelCalls(start["gateway_port"], name, watch, self._stop_at)
+        self._model = ModelCalls(start["gateway_port"], model_of(job), watch, self._stop_at)
         self._selection = selection_of(problem)
         self._judging = {example.id for example in getattr(problem, self._selection)}
         self._claims: dict[str, dict[str, Any]] = {}
@@ -209,7 +209,8 @@ class WorkerTrainContext:
         self.report_resumed()
         before = set(self.programs.signs)
         with self._watch.evaluation(self._checkpoint):
-            rollouts = evaluate_state(self._problem, state, chosen, self.programs)
+            progress = Progress(self._link, split, check=self.check)
+            rollouts = evaluate_state(self._problem, state, chosen, self.programs, progress)
         signs = {digest: self.programs.signs[digest] for digest in self.programs.signs.keys() - before}
         self._checkpoint.keep(key, nth, rollouts, signs)
         return rollouts

@@ -1,0 +1,162 @@
+"""Builds the problem of a data set: an agent whose prompts are optimized, judged by the data set's own metric."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_bench.suites.data_files import FOLDER
+from trace_bench.suites.hf.agents import (
+    Agent,
+    Asked,
+    Question,
+    with_chain,
+    with_code,
+    with_extractor,
+    with_instructions,
+)
+from trace_bench.suites.hf.described import METRICS
+from trace_bench.suites.hf.rows import Item, item_of
+from trace_bench.suites.hf.stub_answers import StubAnswers
+from trace_bench.suites.splits import SPLITS, Split, split_seed, split_sizes
+from trace_bench.suites.task_folder import scoring
+from trace_bench.worker.problem import BuildContext, CandidateError, Example, Problem, ProblemError
+
+_POOLS: Mapping[Split, str] = {"train": "train", "validate": "train", "test": "test"}
+
+
+def build(context: BuildContext) -> Problem:
+    """Build the problem of a data set.
+
+    Raises:
+        ProblemError: there is no model to ask, too few rows, or a row breaks the format.
+    """
+    if context.model is None:
+        raise ProblemError("an agent needs a model to ask; run it with trace-bench run")
+    kind = METRICS[context.spec["qa"]["task_type"]]
+    stub = StubAnswers(context.seed, kind == "code")
+    agent = _agent(context, Asked(context.model, stub), kind)
+    stub.ladders |= {parameter.name: parameter.ladder for parameter in agent.parameters}
+    score = scoring(context)
+    splits = _examples(context)
+    return Problem(
+        parameters=agent.parameters,
+        guide=AnswerGuide(kind),
+        agent=agent.run,
+        train=splits["train"],
+        validate=splits["validate"],
+        test=splits["test"],
+        objective=f"{context.spec['statement'].strip()}\n\n{agent.described}",
+        direction=score.direction,
+        failure_score=score.failure,
+        score_range=score.score_range,
+        at_once=int(context.eval_kwargs["asked_at_once"]),
+        metadata={"entry": context.eval_kwargs["agent"], "interaction": context.spec.get("interaction")},
+    )
+
+
+@dataclass(frozen=True)
+class Gold:
+    """What an answer is compared with. The right answer is part of the feedback on training examples only."""
+
+    item: Item
+    split: Split
+
+
+@dataclass(frozen=True)
+class AnswerGuide:
+    """Scores an answer by a metric of `trace_bench.suites.hf.metrics`."""
+
+    kind: str
+
+    def __call__(self, query: Any, response: Any, reference: Gold) -> Any:
+        if not isinstance(response, str):
+            raise CandidateError("output", f"the answer must be text, and is of type {type(response).__name__}")
+        found = importlib.import_module("trace_bench.suites.hf.metrics").judge(self.kind, response, reference.item.gold)
+        feedback = "Right." if found.score == 1.0 else f"Score {found.score:.4g}."
+        if found.remark:
+            feedback += f" {found.remark}"
+        if reference.split == "train" and found.score < 1.0:
+            feedback += f" A right answer: {reference.item.answer}"
+        metrics = {name: value for name, value in found.metrics.items() if name == "exact"}
+        return (found.score, feedback, metrics) if self.kind in _TWO else (found.score, feedback)
+
+
+_TWO = ("span", "musique", "drop", "qasper")
+
+
+def _agent(context: BuildContext, asked: Asked, kind: str) -> Agent:
+    start = str(context.spec["qa"].get("initial_instructions", ""))
+    match context.eval_kwargs["agent"]:
+        case "code":
+            return with_code(asked, start)
+        case "chain":
+            return with_chain(asked, start)
+        case "extractor":
+            return with_extractor(asked, start, kind)
+        case _:
+            return with_instructions(asked, start)
+
+
+def _examples(context: BuildContext) -> dict[Split, tuple[Example, ...]]:
+    """The examples of each split: drawn from the rows of its pool without putting any back. Training and validation
+    share a pool and no row; held-out rows are drawn by the test seed."""
+    sizes = split_sizes(context)
+    fixture = bool(context.eval_kwargs["fixture"])
+    found: dict[Split, tuple[Example, ...]] = dict.fromkeys(SPLITS, ())
+    for pool in ("train", "test"):
+        splits = [split for split in SPLITS if _POOLS[split] == pool and sizes[split]]
+        seed = split_seed(context, splits[0]) if splits else None
+        if seed is None:
+            continue
+        rows = _lines(context.task_dir / FOLDER / pool / ("fixture.jsonl" if fixture else "rows.jsonl"))
+        wanted = {split: sizes[split] for split in splits}
+        if sum(wanted.values()) > len(rows):
+            wanted = _fewer(context, pool, wanted, len(rows), fixture=fixture)
+        drawn = iter(random.Random(seed).sample(rows, sum(wanted.values())))
+        for split in splits:
+            found[split] = tuple(_made(context, split, [next(drawn) for _ in range(wanted[split])]))
+    return found
+
+
+def _fewer(
+    context: BuildContext, pool: str, wanted: Mapping[Split, int], rows: int, *, fixture: bool
+) -> dict[Split, int]:
+    """The sizes of splits that a fixture has rows for: each the same share of what was asked for, and at least one.
+
+    Raises:
+        ProblemError: it is the data set that has too few, or there are fewer rows than splits.
+    """
+    asked = " + ".join(f"num_{split} ({size})" for split, size in wanted.items())
+    name = context.spec["qa"]["dataset_id"]
+    if not fixture or rows < len(wanted):
+        raise ProblemError(f"{asked}: {name} has {rows} rows for {' and '.join(wanted)} here; ask for fewer examples")
+    first, *others = wanted
+    sizes = {split: max(1, rows * wanted[split] // sum(wanted.values())) for split in others}
+    return {first: min(wanted[first], rows - sum(sizes.values())), **sizes}
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError:
+        return []
+
+
+def _made(context: BuildContext, split: Split, lines: list[bytes]) -> Iterator[Example]:
+    qa: Mapping[str, Any] = context.spec["qa"]
+    repeats = 1 if split == "train" else int(context.eval_kwargs["num_eval_repeats"])
+    facts = bool(context.eval_kwargs.get("with_facts"))
+    for number, line in enumerate(lines):
+        try:
+            item = item_of(json.loads(line), qa, with_facts=facts)
+        except ValueError as error:
+            raise ProblemError(f"a row of {qa['dataset_id']} cannot be read: {error}") from error
+        for repeat in range(repeats):
+            name = f"{split}-{number}" + (f"-{repeat}" if repeats > 1 else "")
+            yield Example(id=name, query=Question.of(item, name), reference=Gold(item, split))
