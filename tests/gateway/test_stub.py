@@ -188,12 +188,13 @@ def test_an_answer_has_the_form_that_the_header_names(open_scope: OpenScope) -> 
     scope = open_scope()
     x: dict[str, Any] = {"name": "x", "kind": "int", "value": 1, "bounds": [1, 2]}  # it can become 2 only
     texts = []
-    for form in ("json", "tags", "improved"):
+    for form in ("json", "tags", "improved", "verbatim"):
         body = json.loads(scope.handle(chat(f"step={form}", [{**x, "format": form}])).body)
         texts.append(body["choices"][0]["message"]["content"])
     assert json.loads(texts[0])["suggestion"] == {"x": 2}
     assert texts[1].endswith("</reasoning>\n<variable>\n<name>x</name>\n<value>\n2\n</value>\n</variable>")
     assert texts[2] == "<IMPROVED_VARIABLE>2</IMPROVED_VARIABLE>"
+    assert texts[3] == "2"
 
 
 @pytest.mark.parametrize("form", ["tags", "improved"])

@@ -61,7 +61,7 @@ def test_the_shipped_tasks_are_listed_with_their_folders() -> None:
 def test_suites_without_tasks_are_known_and_empty() -> None:
     for name in registry.SUITES_WITHOUT_TASKS:
         assert discover([name]) == []
-    assert {e.suite for e in discover(["internal", "hf"])} == {"internal"}
+    assert {e.suite for e in discover(["internal", "rollouts"])} == {"internal"}
 
 
 def test_an_unknown_suite_is_answered_with_the_nearest() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from trace_bench.config.secrets import find_secrets, redact
 from trace_bench.config.shipped import find_config
 from trace_bench.config.source import Path_, Problem, Rows, Source, Table
 from trace_bench.errors import ConfigError
+from trace_bench.trainers.names import NO_COUNTERPART
 
 OF_BUILTIN = ("id", "model", "options")
 """Keys of an ``llm`` that a built-in model has a use for."""
@@ -101,7 +102,23 @@ def _warnings(source: Source) -> tuple[str, ...]:
             notes.append(source.problem((key,), f"{key} 0 is read as no limit; write null to say so"))
     if top.get("llm") and not top.get("llms") and top.get("mode", "stub") == "stub" and not _is_builtin(top["llm"]):
         notes.append(source.problem(("llm",), "llm is not used in mode stub, which asks no provider"))
+    notes += _left_out(source)
     return tuple(redact(source.sentence(note)) for note in notes)
+
+
+def _left_out(source: Source) -> Iterator[Problem]:
+    """Take parameters that have no counterpart here out of the variants of trainers; a note for each."""
+    trainers = source.root.get("trainers")
+    for index, trainer in enumerate(trainers if isinstance(trainers, Rows) else ()):
+        names = NO_COUNTERPART.get(str(trainer.get("id")), {}) if isinstance(trainer, Table) else {}
+        variants = trainer.get("params_variants") if names else None
+        for number, variant in enumerate(variants if isinstance(variants, Rows) else ()):
+            for name in [key for key in variant if key in names] if isinstance(variant, Table) else ():
+                why, effective = names[name]
+                if variant[name] is None or variant.get("dspy_optimizer", "mipro") not in effective:
+                    path: Path_ = ("trainers", index, "params_variants", number, name)
+                    yield source.problem(path, f"{source.shown(path)} is left out: {why}")
+                    del variant[name]
 
 
 def _is_builtin(llm: Any) -> bool:

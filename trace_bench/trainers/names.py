@@ -17,12 +17,30 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "GEPAAlgorithmBase": "GEPA-Base",
         "GEPAUCBSearch": "GEPA-UCB",
         "GEPABeamPareto": "GEPA-Beam",
+        "DSPyCOPROTrainer": "DSPyTrainer",
     }
 )
 """Names of OpenTrace and of the Trace-Bench prototype, to our own. A job records the trainer's own name."""
 
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({"BeamsearchHistoryAlgorithm": {"max_history_size": 10}})
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"BeamsearchHistoryAlgorithm": {"max_history_size": 10}, "DSPyCOPROTrainer": {"dspy_optimizer": "copro"}}
+)
 """Parameters that such a name sets, unless the config sets them."""
+
+_DEMOS = "an optimizer shows training examples (demos) only as mipro_demos or bootstrap"
+NO_COUNTERPART: Mapping[str, Mapping[str, tuple[str, tuple[str, ...]]]] = MappingProxyType(
+    {
+        "DSPyTrainer": {
+            "auto": ("num_candidates and num_trials set the size of a search, and have the values of light", ("gepa",)),
+            "max_bootstrapped_demos": (_DEMOS, ("mipro_demos", "bootstrap")),
+            "max_demos": (_DEMOS, ()),
+            "max_labeled_demos": ("demos never hold the right answers of a data set", ()),
+            "max_full_evals": ("max_metric_calls or a budget ends a search", ()),
+        }
+    }
+)
+"""Parameters of the Trace-Bench prototype that configs give without effect, by trainer: why, and the values of
+``dspy_optimizer`` with which they have one. They are left out with a warning."""
 
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {

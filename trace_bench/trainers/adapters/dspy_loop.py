@@ -155,7 +155,7 @@ class Run:
     def _miprov2(self, model: Any, optimizer_class: Any, most_demos: int) -> tuple[Any, list[Any]]:
         params, seed = self._search.params, self._search.seed
         judges = self._examples(self._search.selection)
-        count = params["num_candidates"]
+        count = max(2, params["num_candidates"])
         optimizer = optimizer_class(
             metric=_score, prompt_model=model, task_model=model, auto=None, num_candidates=count, seed=seed,
             num_threads=1, init_temperature=params["init_temperature"], max_bootstrapped_demos=most_demos,
@@ -188,7 +188,7 @@ class Run:
     def _simba(self, model: Any) -> tuple[Any, list[Any]]:
         params, train = self._search.params, self._examples("train")
         optimizer = SIMBA(
-            metric=_scored, bsize=min(params["bsize"], len(train)), num_candidates=params["num_candidates"],
+            metric=_scored, bsize=min(params["bsize"], len(train)), num_candidates=max(2, params["num_candidates"]),
             max_steps=params["max_steps"], max_demos=0, prompt_model=model, num_threads=1,
         )  # fmt: skip
         best = optimizer.compile(self._start, trainset=train, seed=self._search.seed)

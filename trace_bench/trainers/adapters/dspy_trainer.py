@@ -53,8 +53,8 @@ _PARAMS = (
         6,
         int,
         "mipro: instructions proposed; mipro_demos: instructions and sets of demos; simba: programs sampled, and "
-        "built, in a step",
-        minimum=2,
+        "built, in a step; 1 counts as 2",
+        minimum=1,
         when=_for("mipro", "simba", "mipro_demos"),
     ),
     Param(
