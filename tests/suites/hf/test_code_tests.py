@@ -1,0 +1,358 @@
+"""Programs are tested as the published harnesses of HumanEval and MBPP test them, and can touch no test."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.suites.hf.code_problems import (
+    BY_LENGTH,
+    EXTENT,
+    HALVES,
+    INTERLEAVE,
+    PROBLEMS,
+    UNPACK_RUNS,
+    Written,
+    humaneval,
+    mbpp,
+)
+from tests.worker.support import run
+from trace_bench.suites.hf.code_tests import CodeCase, CodeVerdict, extract_program, run_tests
+from trace_bench.worker.problem import ProblemError, Programs
+
+
+def judged(programs: Programs, response: str, case: CodeCase, seconds: float = 10.0) -> CodeVerdict:
+    return run_tests(programs, extract_program(response, case), case, seconds)
+
+
+def entry_of(problem: Written) -> str:
+    return problem.case.entry
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=entry_of)
+def test_right_programs_pass_and_wrong_ones_fail(programs: Programs, problem: Written) -> None:
+    for response in problem.right:
+        verdict = judged(programs, response, problem.case)
+        assert verdict == (True, 1.0, *["The program passes all tests."] * 2), response
+    for response in problem.wrong:
+        verdict = judged(programs, response, problem.case)
+        assert (verdict.passed, verdict.score) == (False, 0.0), response
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=entry_of)
+def test_verdicts_are_those_of_one_process_that_runs_program_and_tests(problem: Written, tmp_path: Path) -> None:
+    """What the published harnesses do; but for `size_of`, whose tests use a module that a program has to import."""
+    case = problem.case
+    for response in (*problem.right, *problem.wrong):
+        text = "\n".join((case.setup, extract_program(response, case), *case.tests))
+        if case.style == "humaneval":
+            text += f"\ncheck({case.entry})\n"
+        (tmp_path / "joined.py").write_text(text)
+        passed = subprocess.run([sys.executable, tmp_path / "joined.py"], capture_output=True).returncode == 0
+        assert passed == (response in problem.right and "__sizeof__" not in response), response
+
+
+RESPONSES = {
+    "prose around a block": ("Sure:\n\n```python\ndef f(x):\n    return x + 1\n```\nIt adds one.", 6),
+    "no block": ("def f(x):\n    return x + 1", 6),
+    "the body alone": ("    return x + 1", 6),
+    "a body in a block": ("```\n    y = x\n    return y + 1\n```", 6),
+    "a body that lost its first indentation": ("y = x\n    return y + 1", 6),
+    "a body that lost all indentation": ("y = x\nreturn y + 1", 6),
+    "an indented block": ("1. First\n   ```py\n   def f(x):\n       return x + 1\n   ```", 6),
+    "a block that does not end": ("```python\ndef f(x):\n    return x + 1\n", 6),
+    "tildes": ("~~~python\ndef f(x):\n    return x + 1\n~~~", 6),
+    "a test of its own in a longer block": (
+        "```python\ndef f(x): return x + 1\n```\nUse it:\n"
+        "```python\nfor i in range(3):\n    print(f(i), f(i + 1), f(2))\n```",
+        6,
+    ),
+    "the last of two drafts": ("```\ndef f(x): return x\n```\nBetter:\n```\ndef f(x): return x + 1\n```", 6),
+    "a helper of the prompt": ("```\ndef f(x):\n    return one() + x\n```", 6),
+    "a future import": ("from __future__ import annotations\ndef f(x: Nothing):\n    return x + 1", 6),
+    "a lambda": ("f = lambda x: x + 1", 6),
+    "the whole prompt again": ("def one():\n    return 1\n\ndef f(x):\n    ''' Add one. '''\n    return x + one()", 6),
+}
+ADD = humaneval(
+    "f",
+    'def one():\n    return 1\n\n\ndef f(x):\n    """ Add one. """\n',
+    "def check(candidate):\n    assert candidate(5) == 6\n",
+)
+
+
+@pytest.mark.parametrize(("response", "answer"), RESPONSES.values(), ids=RESPONSES)
+def test_a_program_is_found_in_a_response(response: str, answer: int) -> None:
+    variables: dict[str, Any] = {}
+    builtins.exec(extract_program(response, ADD), variables)
+    assert variables["f"](5) == answer
+
+
+def test_without_the_function_the_longest_block_is_the_program() -> None:
+    case = mbpp("f", "", "assert f(1) == 2")
+    assert extract_program("```\na = 1\n```\n```\nb = 2\nc = 3\n```", case) == "b = 2\nc = 3\n"
+    assert extract_program("I do not know.", ADD) == "I do not know."
+
+
+def test_a_remark_names_the_test_the_answer_and_the_line(programs: Programs) -> None:
+    wrong = judged(programs, "    return first + second\n", INTERLEAVE)
+    assert wrong.remark == (
+        "The program fails its tests. Failed test: assert candidate([1, 2, 3], [9]) == [1, 9, 2, 3]. "
+        "interleave([1, 2, 3], [9]) returned [1, 2, 3, 9]."
+    )
+    raising = judged(programs, "    return first[3]\n", INTERLEAVE)
+    assert raising.remark == (
+        "The program fails its tests: interleave([1, 2, 3], [9]) raised IndexError: list index out of range "
+        "(line 9 reads: return first[3]). Failed test: assert candidate([1, 2, 3], [9]) == [1, 9, 2, 3]."
+    )
+    one = judged(programs, "    return first if not second else [1, 9, 2, 3][:2 * len(first)]\n", INTERLEAVE)
+    assert "Failed test: assert candidate([], [4, 5]) == [4, 5]. interleave([], [4, 5]) returned []." in one.remark
+    mistyped = judged(programs, "def halves(a):\n    return a", HALVES)
+    assert "Failed test: assert halves([1, 2, 3]) == ([1, 2], [3]). halves([1, 2, 3]) returned [1, 2, 3]." in (
+        mistyped.remark
+    )
+    empty = judged(programs, "    return {1: 2}", BY_LENGTH)
+    assert "by_length(['a', 'bb', 'c']) returned {1: 2}" in empty.remark
+    silent = judged(programs, "    return 1, 3", EXTENT)
+    assert "extent((0.5,)) returned (1, 3)" in silent.remark
+    none = judged(programs, "def other(): pass", HALVES)
+    assert none.remark == none.held_out_remark == "The program does not define a function named halves."
+
+
+SECRET = "a7c0e41d"
+HELD_OUT = mbpp("f", "", f"assert f('{SECRET}') == '{SECRET}!'", f"assert f('{SECRET}') != 3, '{SECRET}'")
+
+
+@pytest.mark.parametrize(
+    ("source", "remark"),
+    [
+        ("def f(x): return x", "The program fails its tests: an answer is wrong."),
+        ("def f(x): raise KeyError(x)", "The program fails its tests: it raised KeyError."),
+        ("def f(x): raise type(x, (Exception,), {})(x)", "The program fails its tests: it raised Exception."),
+        ("def f(x): raise SystemExit(x)", "The program fails its tests: it tried to end its process."),
+        ("def f(x): return [f, x]", "The program fails its tests: an answer is wrong."),
+        ("def f(x):\n a = [x]\n a.append(a)\n return a", "The program fails its tests: it raised RecursionError."),
+        ("def f(x): return x * (1 << 22)", "The program fails its tests: an answer is no plain data, or too large."),
+        ("def f(x): return {'\\0': [x, [x]]}", "The program fails its tests: an answer is wrong."),
+        ("def trace_bench_call(*a): return ['answered', {'\\0': a}]", "The program fails its tests."),
+        ("def f(x: return x", "The program fails its tests: it cannot be loaded."),
+    ],
+)
+def test_a_remark_for_held_out_examples_has_nothing_of_a_test(programs: Programs, source: str, remark: str) -> None:
+    verdict = run_tests(programs, source, HELD_OUT)
+    assert not verdict.passed and SECRET not in verdict.held_out_remark
+    assert verdict.held_out_remark == remark
+
+
+BROKEN = {
+    "a text that is not Python": (mbpp("f", "", "assert f(1) =="), "they are not Python"),
+    "no check": (humaneval("f", "def f(x):\n    '''One.'''\n", "x = 1\n"), "they fail on their own: NameError"),
+    "no call": (mbpp("f", "", "assert 1 + 1 == 2"), "they never call it"),
+    "a failure before a call": (mbpp("f", "", "assert unknown and f(1)"), "they fail on their own: NameError"),
+    "an argument that is a function": (mbpp("f", "", "assert f(print)"), "a value of type builtin_function_or_method"),
+    "a module that is not there": (mbpp("f", "", "assert f(1)", setup="import nowhere"), "nowhere"),
+    "no tests": (mbpp("f", ""), "they are not Python"),
+}
+
+
+@pytest.mark.parametrize(("case", "words"), BROKEN.values(), ids=BROKEN)
+def test_tests_that_cannot_run_are_the_tasks_fault(programs: Programs, case: CodeCase, words: str) -> None:
+    with pytest.raises(ProblemError, match=f"the tests of f cannot be used: .*{words}"):
+        run_tests(programs, "def f(x): return x", case)
+
+
+def test_time_is_that_of_all_calls_together(programs: Programs) -> None:
+    slow = "import time\ndef unpack_runs(runs):\n    time.sleep(0.1)\n    return ''.join(a * n for a, n in runs)"
+    verdict = run_tests(programs, slow, UNPACK_RUNS, 0.5)
+    assert verdict.held_out_remark == "The program fails its tests: its calls take more than 0.5 s together."
+    assert judged(programs, slow, UNPACK_RUNS).passed
+
+
+def test_a_program_may_use_any_name_of_its_own_and_none_of_the_harness(programs: Programs) -> None:
+    names = [name for name in dir(builtins) if name.isidentifier() and not name.startswith("_") and name != "len"]
+    mine = "".join(f"{name} = 0\n" for name in names if name not in ("None", "True", "False"))
+    right = "def halves(a): return a[:(len(a) + 1) // 2], a[(len(a) + 1) // 2:]"
+    assert run_tests(programs, f"{mine}{right}", HALVES).passed
+    borrowed = run_tests(programs, "def halves(a): return sys, collections", HALVES)
+    assert "NameError: name 'sys' is not defined" in borrowed.remark
+
+
+# Programs that try to pass without computing what is asked. The right answer is a text that is in the tests alone.
+KEY = "k" + "9f31c7"
+GUARDED = mbpp("f", "", f"assert f('x') == '{KEY}'", f"assert f('y') == ['{KEY}', 2]")
+FIND = f"""
+def found(values, depth=4):
+    for value in values:
+        if isinstance(value, str) and {KEY[1:]!r} in value and len(value) < 5000:
+            return value
+"""
+ATTACKS = {
+    "print PASS": "def f(x):\n    print('PASS')\n    print('[\"passed\"]')",
+    "exit with 0 at import": "import sys\nsys.exit(0)",
+    "end the process at import": "import os\nos._exit(0)",
+    "exit with 0 in the call": "import sys\ndef f(x): sys.exit(0)",
+    "end the process in the call": "import os\ndef f(x): os._exit(0)",
+    "raise SystemExit": "def f(x): raise SystemExit",
+    "raise AssertionError": "def f(x): raise AssertionError",
+    "raise StopIteration": "def f(x): raise StopIteration",
+    "patch builtins": """
+import builtins
+builtins.AssertionError = builtins.NameError = None
+builtins.isinstance = builtins.all = builtins.any = lambda *a: True
+def f(x): return x
+""",
+    "patch unittest": """
+import unittest
+unittest.TestCase.assertEqual = lambda *a: None
+def f(x): return x
+""",
+    "equal to everything": """
+class Same:
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __hash__(self): return 0
+    def __bool__(self): return True
+def f(x): return Same()
+""",
+    "a text equal to everything": """
+class Same(str):
+    def __eq__(self, other): return True
+    __hash__ = str.__hash__
+    def __str__(self): return Same("x")
+def f(x): return Same("x")
+""",
+    "a number equal to everything": """
+class Same(int):
+    def __eq__(self, other): return True
+    __hash__ = int.__hash__
+def f(x): return Same(0)
+""",
+    "a list equal to everything": """
+class Same(list):
+    def __eq__(self, other): return True
+def f(x): return Same()
+""",
+    "a proxy of its class": """
+class Fake:
+    __class__ = str
+    def __eq__(self, other): return True
+def f(x): return Fake()
+""",
+    "look at frames": f"""
+import sys
+{FIND}
+def f(x):
+    frame = sys._getframe()
+    while frame:
+        for scope in (frame.f_locals, frame.f_globals):
+            got = found(list(scope.values()))
+            if got: return got
+        frame = frame.f_back
+""",
+    "look at all objects": f"""
+import gc
+{FIND}
+def f(x):
+    for each in gc.get_objects():
+        got = found(gc.get_referents(each))
+        if got: return got
+""",
+    "take the tests' functions": """
+def f(x):
+    return trace_bench_step("start", "f") if "trace_bench_tests" in globals() else trace_bench_tests()
+""",
+    "start tests of its own": """
+trace_bench_tests = lambda: None
+def f(x): return trace_bench_step("start", "f")
+""",
+    "answer in the harness's place": """
+def trace_bench_call(*args): return ["passed"]
+def f(x): pass
+""",
+    "answer as the tests' process": """
+def trace_bench_call(*args): return ["answered", ["passed"]]
+def f(x): pass
+""",
+    "an answer that is no answer": """
+def trace_bench_call(*args): return ["passed", True, 1.0]
+def f(x): pass
+""",
+    "a marked value that cannot be made": """
+def trace_bench_call(*args): return ["answered", {"\\0": ["eval", ["1"]]}]
+def f(x): pass
+""",
+    "an exception that is a name of Python's": """
+def trace_bench_call(*args): return ["raised", [["print", "SystemExit", "BaseException"], "x"], 1]
+def f(x): pass
+""",
+    "write to the socket": """
+import os
+def f(x):
+    for fd in range(10):
+        try: os.write(fd, b'["passed"]')
+        except OSError: pass
+""",
+    "an endless loop": "def f(x):\n    while True: pass",
+    "an endless loop at import": "while True: pass",
+    "an endless generator": "def f(x):\n    while True: yield 1",
+    "a memory bomb": "def f(x):\n    a = [0] * (1 << 26)\n    while True: a = a + a",
+    "an endless answer": "def f(x): return [0] * (1 << 24)",
+    "an answer that holds the tests up": """
+def trace_bench_call(*args): return ["answered", {"\\0": ["set", [n * (2**61 - 1) for n in range(60000)]]}]
+def f(x): pass
+""",
+    "recursion without an end": "def f(x): return f(x)",
+    "a thread that goes on": """
+import threading, time
+def f(x):
+    threading.Thread(target=lambda: time.sleep(99)).start()
+""",
+    "a child": "import os\ndef f(x): return os.fork()",
+    "a file": f"def f(x): return open('/proc/self/environ').read() or '{KEY[:1]}'",
+}
+HONEST = {
+    "honest": f"def f(x): return '{KEY}' if x == 'x' else ['{KEY}', 2]",
+}
+WORKER = """
+import json
+from dataclasses import replace
+from trace_bench.suites.hf.code_tests import CodeCase, run_tests
+
+class Reading:
+    "Programs that may read files, their own memory among them."
+    def __init__(self, programs): self.programs = programs
+    def open(self, source, entry, limits, support):
+        needs = frozenset({{"files"}}) if source else limits.needs
+        return self.programs.open(source, entry, replace(limits, needs=needs), support)
+
+def build(context):
+    programs = Reading(context.programs) if {reading} else context.programs
+    def guide(query, response, reference):
+        for name, source, *case in json.loads({work!r}):
+            case[2] = tuple(case[2])
+            print("RESULT", json.dumps([name, *run_tests(programs, source, CodeCase(*case), {seconds})]), flush=True)
+        return 1.0, ""
+    return problem(guide)
+"""
+
+
+def in_a_worker(
+    folder: Path, work: dict[str, tuple[str, CodeCase]], seconds: float = 2.0, *, reading: bool = False
+) -> dict[str, CodeVerdict]:
+    """Verdicts of a real worker, whose candidates are forked from a process that has seen no test."""
+    text = json.dumps([[name, source, *vars(case).values()] for name, (source, case) in work.items()])
+    got = run(folder, WORKER.format(work=text, seconds=seconds, reading=reading))
+    lines = [line.removeprefix("RESULT ") for line in got.log.splitlines() if line.startswith("RESULT ")]
+    assert len(lines) % len(work) == 0 and lines, (got.result, got.log[-3000:], got.stderr)
+    return {name: CodeVerdict(*verdict) for name, *verdict in map(json.loads, lines)}
+
+
+def test_no_program_passes_by_force(tmp_path: Path) -> None:
+    verdicts = in_a_worker(tmp_path, {name: (source, GUARDED) for name, source in (HONEST | ATTACKS).items()})
+    assert {name for name, verdict in verdicts.items() if verdict.passed} == {"honest"}
+    assert {verdict.score for name, verdict in verdicts.items() if name != "honest"} == {0.0}
