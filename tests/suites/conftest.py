@@ -13,7 +13,7 @@ from tests.forking import ForkingSpawner
 from trace_bench.suites.registry import load_suites, resolve
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.worker.candidates import CandidatePrograms
-from trace_bench.worker.problem import AsksServices, BuildContext, Problem, Programs
+from trace_bench.worker.problem import AsksModel, AsksServices, BuildContext, Problem, Programs
 
 
 @pytest.fixture
@@ -63,6 +63,7 @@ def build_folder(
     seed: int,
     test_seed: int | None,
     services: AsksServices | None = None,
+    model: AsksModel | None = None,
     **given: Any,
 ) -> Problem:
     spec = load_task_spec(folder)
@@ -75,6 +76,7 @@ def build_folder(
         programs=programs,
         test_seed=test_seed,
         services=services,
+        model=model,
     )
     problem = getattr(importlib.import_module(module), function)(context)
     assert isinstance(problem, Problem)

@@ -7,6 +7,6 @@ SUITE = Suite(
     title="Question answering and code: public data sets of the Hugging Face hub",
     image="core",
     root="hf",
-    builder="trace_bench.suites.hf.problem:build",
+    builder="trace_bench.suites.task_builder:build",
     maker="trace_bench.suites.hf.entries:task_folders",
 )

@@ -154,7 +154,7 @@ def _made(context: BuildContext, split: Split, lines: list[bytes]) -> Iterator[E
     facts = bool(context.eval_kwargs.get("with_facts"))
     for number, line in enumerate(lines):
         try:
-            item = item_of(json.loads(line), qa, with_facts=facts)
+            item = item_of(json.loads(line), qa, with_facts=facts, held_out=split == "test")
         except ValueError as error:
             raise ProblemError(f"a row of {qa['dataset_id']} cannot be read: {error}") from error
         for repeat in range(repeats):
