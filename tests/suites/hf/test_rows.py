@@ -186,7 +186,9 @@ def test_strategy_qa_says_yes_or_no(answer: object, right: str) -> None:
 @pytest.mark.parametrize(
     ("target", "wrong"),
     [
-        ("(A)", "(B)"), ("(C)", "(A)"), ("404.0", "405.0"), ("-52", "-51"), ("150, 2", "151, 2"), ("1,1,0", "0,1,0"),
+        ("(A)", "(B)"), ("(C)", "(A)"), ("404.0", "405.0"), ("-52", "-51"), ("150, 2", "150, 3"),
+        ("23 Dec, 2020", "23 Dec, 2021"), ("same_day, 00:47", "same_day, 00:48"),
+        ("1,1,0", "0,1,0"),
         ("Yes", "No"), ("Ambiguous", "Yes"), ("proved", "disproved"), ("yes, no, unknown", "no, no, unknown"),
         ("BCE", "ACE"), ("A, CD, B", "B, CD, B"), ("unanswerable", "[]"), ("[emma, lily]", "[]"), ("[]", "[unknown]"),
         ("pear, plum, quince", "plum, pear, quince"), ("els llaços", "unknown"), ("unknown", "yes"),

@@ -59,9 +59,11 @@ def wrong_target(target: str) -> tuple[str, ...]:
         letter = re.search("[A-Z]", target)
         assert letter is not None
         return (target[: letter.start()] + ("A" if letter[0] != "A" else "B") + target[letter.end() :],)
-    number = number_of(target.partition(", ")[0])
+    number = number_of(target)
     if number is not None:
-        return (target.replace(target.partition(", ")[0], f"{number + 1:f}", 1),)
+        return (f"{number + 1:f}",)
+    if found := re.fullmatch(r"(.*?)([0-9]+)([^0-9]*)", target, re.DOTALL):
+        return (f"{found[1]}{int(found[2]) + 1:0{len(found[2])}}{found[3]}",)
     first, *others = target.strip("[]").split(", ")
     if first.lower() in _FIXED and others:
         return (", ".join([_INSTEAD[first.lower()], *others]),)
