@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,17 @@ def test_sets_ranges_and_keys_that_are_tuples_arrive_as_they_are(called: Callabl
 )
 def test_sets_and_ranges_of_an_answer_arrive_as_lists(called: Callable[..., Any], answer: str, arrives: Any) -> None:
     assert called(f"def f(x):\n    return {answer}\n", 0) == arrives
+
+
+def test_an_object_that_holds_the_function_is_copied_with_the_same_function(programs: Programs) -> None:
+    session = Session(programs, Path(), 256 << 20, in_scorer=False, executes=False)
+    source = "count = 0\ndef f():\n    global count\n    count += 1\n    return count\n"
+    with Candidate(session, "", source, "f", 20.0) as candidate:
+        holder = {"do": candidate}
+        assert holder["do"]() == 1, "its process has a connection, which cannot be copied"
+        for copied in (copy.deepcopy(holder), copy.copy(holder), {"do": copy.copy(candidate)}):
+            assert copied["do"] is candidate
+        assert copy.deepcopy(holder)["do"]() == 2
 
 
 def test_an_answer_that_is_no_data_still_fails(called: Callable[..., Any]) -> None:

@@ -58,6 +58,13 @@ class Candidate:
     def __exit__(self, *exc: object) -> None:
         self._close()
 
+    def __copy__(self) -> Candidate:
+        """Itself, as the copy of a function is: evaluators copy objects that hold the function that they are given."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Candidate:
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._dead is not None:
             raise self._dead
