@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 from collections.abc import Iterator, Mapping
@@ -20,12 +19,14 @@ from trace_bench.suites.hf.agents import (
     with_extractor,
     with_instructions,
 )
-from trace_bench.suites.hf.described import METRICS
+from trace_bench.suites.hf.code_tests import DEFAULT_SECONDS, CodeCase, extract_program, run_tests
+from trace_bench.suites.hf.described import METRICS, OVERLAP
+from trace_bench.suites.hf.metrics import judge
 from trace_bench.suites.hf.rows import Item, item_of
 from trace_bench.suites.hf.stub_answers import StubAnswers
 from trace_bench.suites.splits import SPLITS, Split, split_seed, split_sizes
 from trace_bench.suites.task_folder import scoring
-from trace_bench.worker.problem import BuildContext, CandidateError, Example, Problem, ProblemError
+from trace_bench.worker.problem import BuildContext, CandidateError, Example, Guide, Problem, ProblemError, Programs
 
 _POOLS: Mapping[Split, str] = {"train": "train", "validate": "train", "test": "test"}
 
@@ -46,7 +47,7 @@ def build(context: BuildContext) -> Problem:
     splits = _examples(context)
     return Problem(
         parameters=agent.parameters,
-        guide=AnswerGuide(kind),
+        guide=_guide(context, kind),
         agent=agent.run,
         train=splits["train"],
         validate=splits["validate"],
@@ -75,19 +76,44 @@ class AnswerGuide:
     kind: str
 
     def __call__(self, query: Any, response: Any, reference: Gold) -> Any:
-        if not isinstance(response, str):
-            raise CandidateError("output", f"the answer must be text, and is of type {type(response).__name__}")
-        found = importlib.import_module("trace_bench.suites.hf.metrics").judge(self.kind, response, reference.item.gold)
+        found = judge(self.kind, _text(response), reference.item.gold)
         feedback = "Right." if found.score == 1.0 else f"Score {found.score:.4g}."
         if found.remark:
             feedback += f" {found.remark}"
         if reference.split == "train" and found.score < 1.0:
             feedback += f" A right answer: {reference.item.answer}"
-        metrics = {name: value for name, value in found.metrics.items() if name == "exact"}
-        return (found.score, feedback, metrics) if self.kind in _TWO else (found.score, feedback)
+        return (
+            (found.score, feedback, {"exact": found.metrics["exact"]})
+            if self.kind in OVERLAP
+            else (found.score, feedback)
+        )
 
 
-_TWO = ("span", "musique", "drop", "qasper")
+@dataclass(frozen=True)
+class ProgramGuide:
+    """Scores a program by its tests, which run in a process of their own (`trace_bench.suites.hf.code_tests`)."""
+
+    programs: Programs
+    timeout_seconds: float
+
+    def __call__(self, query: Any, response: Any, reference: Gold) -> Any:
+        gold = reference.item.gold
+        case = CodeCase(gold["entry"], gold["prompt"], tuple(gold["tests"]), gold["setup"], gold["style"])
+        found = run_tests(self.programs, extract_program(_text(response), case), case, self.timeout_seconds)
+        return found.score, found.remark if reference.split == "train" else found.held_out_remark
+
+
+def _text(response: object) -> str:
+    """Raises CandidateError: the response is no text."""
+    if not isinstance(response, str):
+        raise CandidateError("output", f"the answer must be text, and is of type {type(response).__name__}")
+    return response
+
+
+def _guide(context: BuildContext, kind: str) -> Guide:
+    if kind == "code":
+        return ProgramGuide(context.programs, float(context.spec["qa"].get("timeout", DEFAULT_SECONDS)))
+    return AnswerGuide(kind)
 
 
 def _agent(context: BuildContext, asked: Asked, kind: str) -> Agent:
