@@ -46,7 +46,7 @@ def task(
 
 
 def tasks(
-    suite: Annotated[str, Argument(metavar="SUITE", help="The suite whose data it is: veribench.")],
+    suite: Annotated[str, Argument(metavar="SUITE", help="The suite whose data it is: veribench or hf.")],
     source: Annotated[Path, Argument(metavar="PATH", help="The data: a file, or a folder with files.")],
     root: Annotated[Path, Option(metavar="FOLDER", help="Make the tasks' folders in this one.")] = Path("tasks"),
 ) -> None:

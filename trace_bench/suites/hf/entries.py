@@ -102,7 +102,7 @@ def _toml(entry: Mapping[str, Any], subtask: str, table: Mapping[str, Any]) -> s
     if subtask:
         title = f"{title}: {subtask.replace('_', ' ')}"
     tags = ["agent", "code" if table["task_type"] == "code_exec" else "question answering"]
-    lines = [f"title = {_text(title)}", f"tags = {_text(tags)}"]
+    lines = ['suite = "hf"', f"title = {_text(title)}", f"tags = {_text(tags)}"]
     if entry.get("objective"):
         lines.append(f"statement = {_text(str(entry['objective']).strip())}")
     lines += ["", "[qa]", *(f"{key} = {_text(value)}" for key, value in table.items())]
