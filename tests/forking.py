@@ -75,6 +75,9 @@ class ForkingSpawner:
     def hold(self, number: int, *, held: bool) -> bool | None:
         return REAPER.hold(Candidate(number, None, 1, Tally()), held=held)
 
+    def cpu_seconds(self, number: int) -> float | None:
+        return REAPER.cpu_seconds(Candidate(number, None, 1, Tally()))
+
     def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
         """`hung_up`: the candidate closed its end, so it is dying by itself, and how is worth knowing for a second."""
         end = time.monotonic() + hung_up

@@ -144,3 +144,53 @@ def test_a_task_that_declares_a_metric_wrongly_is_refused(name: str, body: str, 
     with pytest.raises(ConfigError) as caught:
         resolve(parse_config(given))
     assert words in str(caught.value), str(caught.value)
+
+
+def with_mode(mode: str, extra: str = "", objective: str = "", name: str = "objective_mode") -> str:
+    return f"{objective}\ntasks:\n- {{id: {CAMEL}, eval_kwargs: {{{name}: {mode}}}}}\n{extra}\n"
+
+
+def loaded(tmp_path: Path, text: str) -> list[Job]:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    config = load_config(path)
+    found = resolve(config)
+    again = parse_config(config.to_snapshot())
+    assert expand(again, resolve(again).tasks, found.trainers) == expand(config, found.tasks, found.trainers)
+    return expand(config, found.tasks, found.trainers)
+
+
+def test_a_task_entry_chooses_its_mode_and_weights_are_those_of_the_metrics(tmp_path: Path) -> None:
+    entries = [f"- {{id: {CAMEL}, eval_kwargs: {{objective_mode: {mode}}}}}" for mode in ("weighted", "pareto")]
+    jobs = loaded(tmp_path, "\n".join(["tasks:", f"- {CAMEL}", *entries]))
+    assert [job.objective["mode"] for job in jobs] == ["scalar", "weighted", "pareto"]
+    assert len({job.job_id for job in jobs}) == 3
+    assert jobs[0].job_id == load(tmp_path, "")[1][0].job_id and "objective_mode" not in jobs[0].eval_kwargs
+    assert jobs[1].objective["weights"] == {"base_loss": 1.0, "reg_loss": 1.0}
+
+
+def test_the_mode_may_be_said_for_all_tasks_and_twice_if_both_agree(tmp_path: Path) -> None:
+    (job,) = loaded(tmp_path, f"tasks: [{CAMEL}]\neval_kwargs: {{objective_mode: pareto}}")
+    assert job.objective["mode"] == "pareto"
+    (job,) = loaded(tmp_path, with_mode("pareto", objective="objective: {mode: pareto, tie_break: lexicographic}"))
+    assert (job.objective["mode"], job.objective["tie_break"]) == ("pareto", "lexicographic")
+    (job,) = loaded(tmp_path, with_mode("weighted", objective="objective: {reference: {reg_loss: 5}}"))
+    assert (job.objective["mode"], job.objective["references"]) == ("weighted", {"reg_loss": 5.0})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (with_mode("pareto", objective="objective: weighted"),
+         "objective_mode pareto differs from c.yaml, line 1: objective, which compares by weighted"),
+        (with_mode("pareto", objective="objective: {score_key: reg_loss}"), "which compares by reg_loss; keep one"),
+        (with_mode("paretto"), "did you mean 'pareto'"),
+        (f"tasks: [{PLAIN}]\neval_kwargs: {{objective_mode: pareto}}", "no task of this config takes 'objective_mode'"),
+    ],
+)  # fmt: skip
+def test_a_mode_that_differs_from_the_objective_or_has_nothing_to_compare_is_refused(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text)
+    assert words in str(caught.value).replace("\n", " ").replace(str(tmp_path) + "/", ""), str(caught.value)

@@ -24,6 +24,7 @@ TASKS = (
     "internal:numeric_param",
     "internal:many_param",
     "internal:multi_param",
+    "internal:multiobjective_bbeh",
     "internal:multiobjective_convex",
     "internal:non_trainable",
     "trace_examples:greeting_stub",

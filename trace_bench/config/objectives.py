@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.arguments import hint
@@ -16,11 +17,34 @@ SCORE = "score"
 """The task's own score, which counts among its metrics where it declares any."""
 
 
-def resolve_objective(given: ObjectiveConfig, task: Task, source: Source, problems: list[str]) -> FrozenDict:
+@dataclass(frozen=True)
+class EntryMode:
+    """The ``objective_mode`` of a task entry, and its place in the config."""
+
+    mode: str
+    where: str
+
+
+def resolve_objective(
+    given: ObjectiveConfig, task: Task, source: Source, problems: list[str], entry: EntryMode | None = None
+) -> FrozenDict:
     """`given` for `task`, complete, as `ObjectiveSpec` of the job contract has it; what does not fit is added to
-    `problems`, one sentence each."""
+    `problems`, one sentence each.
+
+    Args:
+        entry: the mode that the task entry asks for. It replaces the mode of a `given` that compares the task's own
+            score, which is the default.
+    """
     declared = task.spec.metrics
     before = len(problems)
+    if entry is not None and entry.mode != given.mode:
+        if given.mode != "scalar" or given.score_key != SCORE:
+            problems.append(
+                f"{entry.where} {entry.mode} differs from {source.where(('objective',))}, which compares by "
+                f"{given.mode if given.mode != 'scalar' else given.score_key}; keep one of them"
+            )
+            return FrozenDict()
+        given = given.model_copy(update={"mode": entry.mode})
     if given.mode != "scalar" and not declared:
         problems.append(
             f"{source.where(('objective', 'mode'))} {given.mode} compares metrics, and the task {task.id} declares "

@@ -14,10 +14,10 @@ from typing import Any
 from trace_bench.arguments import find, hint
 from trace_bench.config.frozen import FrozenDict, freeze
 from trace_bench.config.models import RunConfig, SandboxConfig
-from trace_bench.config.objectives import resolve_objective
+from trace_bench.config.objectives import EntryMode, resolve_objective
 from trace_bench.config.source import Path_
 from trace_bench.errors import ConfigError
-from trace_bench.suites.spec import Task, resolve_eval_kwargs
+from trace_bench.suites.spec import OBJECTIVE_MODE, Task, resolve_eval_kwargs
 
 _SPLITS = {"train": "train", "validate": "validate_", "test": "test"}
 
@@ -76,7 +76,9 @@ def resolve_tasks(config: RunConfig, tasks: Mapping[str, Task], problems: list[s
                 splits=freeze(splits),
                 limits=freeze(_limits(config, task, eval_kwargs, sandbox)),
                 sandbox=sandbox,
-                objective=resolve_objective(config.objective, task, config.source, problems),
+                objective=resolve_objective(
+                    config.objective, task, config.source, problems, _entry_mode(config, index, eval_kwargs)
+                ),
             )
         )
     if len(choices) == len(config.tasks):
@@ -109,6 +111,16 @@ def _eval_kwargs(config: RunConfig, index: int, task: Task, taken: set[str]) -> 
     values = {key: value for _, key, value in written.values()}
     top: Path_ = ("tasks", index)
     return resolve_eval_kwargs(task.spec, values, lambda key: config.source.where(places.get(key, top)))
+
+
+def _entry_mode(config: RunConfig, index: int, eval_kwargs: Mapping[str, Any]) -> EntryMode | None:
+    """The ``objective_mode`` of a task entry, if it has one."""
+    mode = eval_kwargs.get(OBJECTIVE_MODE)
+    if mode is None:
+        return None
+    own: Path_ = ("tasks", index, "eval_kwargs", OBJECTIVE_MODE)
+    given = any(key.replace("-", "_") == OBJECTIVE_MODE for key in config.tasks[index].eval_kwargs)
+    return EntryMode(str(mode), config.source.where(own if given else ("eval_kwargs", OBJECTIVE_MODE)))
 
 
 def _too_few_gpus(

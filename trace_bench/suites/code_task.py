@@ -5,7 +5,8 @@ The folder holds ``task.toml``, the programs that it names under ``[candidates]`
 
 * ``instances(split, seed, count, **eval_kwargs) -> list``: exactly `count` instances;
 * ``evaluate(program, instance, **eval_kwargs) -> (score, feedback)``: ``program(*args)`` calls the
-  candidate in a process of its own, one process per instance. It raises `CandidateError` for an answer that
+  candidate in a process of its own, one process per instance; ``program.metered(*args)`` returns its CPU seconds, too.
+  It raises `CandidateError` for an answer that
   breaks the rules (`trace_bench.suites.checks` helps) and returns natural units;
 * where they depend on the arguments, any of ``failure_score(**eval_kwargs) -> float``,
   ``best_known(**eval_kwargs) -> float | None``, ``score_range(**eval_kwargs) -> (a, b)`` and
@@ -301,8 +302,15 @@ class _Watched:
         self.fault: Exception | None = None
 
     def __call__(self, *args: Any) -> Any:
+        return self._watch(self._program, *args)
+
+    def metered(self, *args: Any) -> Any:
+        """See `Program.metered`."""
+        return self._watch(self._program.metered, *args)
+
+    def _watch(self, function: Callable[..., Any], *args: Any) -> Any:
         try:
-            return self._program(*args)
+            return function(*args)
         except CandidateError:
             raise
         except Exception as error:

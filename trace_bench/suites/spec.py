@@ -65,6 +65,10 @@ FOREIGN_EVAL_KWARGS = (
 """Every task of foreign code takes these: whether candidates run in the scorer itself (the job is then unprotected),
 and the time limit of a whole evaluation."""
 
+OBJECTIVE_MODE = "objective_mode"
+MEASURED_EVAL_KWARGS = (Argument(OBJECTIVE_MODE, str, None, choices=("weighted", "pareto")),)
+"""Every task that declares metrics takes these: the mode of the objective for one task entry."""
+
 _DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described, "harbor": harbor.described,
               "qa": hf.described}  # fmt: skip
 """What a task with such a table leaves out in its ``task.toml`` is filled in."""
@@ -178,7 +182,7 @@ class TaskSpec(Table):
 
     def _common(self) -> tuple[Argument, ...]:
         if self.foreign is None:
-            return COMMON_EVAL_KWARGS if self.is_code_task else ()
+            return (COMMON_EVAL_KWARGS if self.is_code_task else ()) + (MEASURED_EVAL_KWARGS if self.metrics else ())
         return FOREIGN_EVAL_KWARGS if self.foreign.free else FOREIGN_EVAL_KWARGS[:1]
 
     @model_validator(mode="after")
@@ -310,9 +314,8 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
     known = spec.arguments(given.get("size", STANDARD))
     free = {k.replace("-", "_"): v for k, v in given.items() if find(known, k) is None and spec.takes(k)}
     values = resolve(known, {k: v for k, v in given.items() if k.replace("-", "_") not in free}, where, "the task")
-    optional = {"size", "test_size", *(a.name for a in (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS))} - set(
-        spec.eval_kwargs
-    )
+    common = (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS, *MEASURED_EVAL_KWARGS)
+    optional = {"size", "test_size", *(a.name for a in common)} - set(spec.eval_kwargs)
     return {name: value for name, value in values.items() if value is not None or name not in optional} | free
 
 

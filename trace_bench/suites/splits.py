@@ -15,8 +15,8 @@ from trace_bench.worker.problem import BuildContext, ProblemError
 Split = Literal["train", "validate", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
-COMMON_EVAL_KWARGS = frozenset({"num_train", "num_validate", "num_test", "timeout_seconds"})
-"""Arguments that every code task takes. They are the builder's; an evaluator never sees them."""
+COMMON_EVAL_KWARGS = frozenset({"num_train", "num_validate", "num_test", "timeout_seconds", "objective_mode"})
+"""Arguments that every code task takes, the last if it declares metrics. An evaluator never sees them."""
 STANDARD = "standard"
 """The size of instances whose arguments are the defaults of ``[eval_kwargs]``."""
 

@@ -74,6 +74,11 @@ class SpawnerClient:
         done = self._ask({"op": "hold", "id": number, "held": held})[0]["done"]
         return None if done is None else bool(done)
 
+    def cpu_seconds(self, number: int) -> float | None:
+        """CPU seconds of the candidate's process so far; None where the kernel has no clock for it."""
+        seconds = self._ask({"op": "cpu", "id": number})[0]["seconds"]
+        return None if seconds is None else float(seconds)
+
     def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
         """Kill the candidate: its ``code``, ``signal``, ``over_cpu``, and whether its uid is ``swept``.
 
@@ -193,6 +198,26 @@ class CandidateProgram:
         if settle is not None:
             settle()
         return answer, time.perf_counter() - began
+
+    def metered(self, *args: Any) -> tuple[Any, float]:
+        """See `problem.Program.metered`."""
+        if {"processes", "compiler"} & self._limits.needs:
+            raise ProblemError("a program that may fork cannot be metered: the CPU time of its children is not its own")
+        sock = self._sock
+        if sock is None:
+            sock = self._start()
+        if self._held:
+            self._hold(False)
+        before = self._cpu_seconds()
+        answer = self._exchange(sock, channel.CALL, args)
+        return answer, max(0.0, self._cpu_seconds() - before)
+
+    def _cpu_seconds(self) -> float:
+        assert self._number is not None
+        seconds = self._spawner.cpu_seconds(self._number)
+        if seconds is None:
+            raise ProblemError("the kernel of this sandbox does not say how much CPU time a process has used")
+        return seconds
 
     def close(self) -> None:
         """Kill the process. Idempotent."""

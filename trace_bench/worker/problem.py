@@ -217,6 +217,20 @@ class Program(Protocol):
             CandidateError: as for a call.
         """
 
+    def metered(self, *args: Any) -> tuple[Any, float]:
+        """Call the entry point, and measure the CPU time of the call from outside.
+
+        The spawner reads the kernel's clock of the process before the call and after the answer. All threads count.
+        Starting the process and loading the source do not, nor does a call of `__call__`.
+
+        Returns:
+            The answer, and the CPU seconds, user and system time together.
+
+        Raises:
+            CandidateError: as for a call.
+            ProblemError: the program may fork (`Limits.needs`), or the kernel has no such clock.
+        """
+
     @property
     def shared(self) -> memoryview:
         """The shared memory; empty without `Limits.shared_bytes`. The process finds it as `shared_memory`."""

@@ -3,8 +3,8 @@
 A forked child sees all that its parent had in memory. The supervisor reads the job and later the held-out seed, so a
 candidate must not be forked from it. The spawner is forked off before the supervisor reads its first byte, and is sent
 nothing but uids and limits. It keeps SETUID, SETGID, KILL and CHOWN, and imports only what the image's recipe names
-(NumPy, say, so that it is paid once). It does four things: start a phase, open a candidate, close a candidate, and
-report which phase exited and what candidates it had.
+(NumPy, say, so that it is paid once). It does five things: start a phase, open a candidate, read its CPU time, close
+a candidate, and report which phase exited and what candidates it had.
 """
 
 from __future__ import annotations
@@ -253,6 +253,10 @@ class Spawner:
             candidate = phase.candidate(message.get("id"))
             done = self._reaper.hold(candidate, held=message.get("held") is True) if candidate else None
             self._reply(phase, {"op": "held", "done": done})
+        elif op == "cpu":
+            candidate = phase.candidate(message.get("id"))
+            seconds = self._reaper.cpu_seconds(candidate) if candidate else None
+            self._reply(phase, {"op": "cpu", "seconds": seconds})
 
     def _open_candidate(self, phase: _Phase, message: dict[str, Any], fds: list[int]) -> None:
         try:
