@@ -56,8 +56,8 @@ def _says(server: OpenAIServer, answers: Mapping[str, str], otherwise: str = "I 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_examples_without_a_download(task: str, build_hf: Build) -> None:
-    problem = build_hf(task, test_seed=5, num_train=3, num_validate=2, num_test=2)
-    assert [len(problem.train), len(problem.validate), len(problem.test)] == [3, 2, 2]
+    problem = build_hf(task, test_seed=5, num_train=3, num_validate=1, num_test=2)
+    assert [len(problem.train), len(problem.validate), len(problem.test)] == [3, 1, 2]
     texts = [text for split in ("train", "validate", "test") for text in _texts(problem, split)]
     assert len(set(texts)) == len(texts), "splits are disjoint"
     assert problem.objective and problem.direction == "maximize" and problem.at_once == 8
@@ -94,6 +94,21 @@ def test_a_row_that_breaks_its_format_is_named(build_hf: Build) -> None:
     rows = {"data/train/rows.jsonl": b'{"question": "What?"}\n' * 2}
     with pytest.raises(ProblemError, match=r"a row of openai/gsm8k cannot be read: .*answer"):
         build_hf("hf:gsm8k", rows=rows, num_train=1, num_validate=1)
+
+
+def test_rows_that_cannot_be_judged_are_left_out(build_hf: Build) -> None:
+    row = {
+        "prompt": "Write f.",
+        "task_id": 1,
+        "code": "def f(a): return a",
+        "test_imports": [],
+        "test_list": ["assert f(1)"],
+    }
+    classes = {**row, "code": "class P: ...\ndef f(a): return a", "test_list": ["assert f(P())"]}
+    lines = "\n".join(json.dumps({**each, "task_id": n}) for n, each in enumerate([row, classes, row])).encode()
+    assert len(build_hf("hf:mbpp", rows={"data/train/rows.jsonl": lines}, num_train=1, num_validate=1).train) == 1
+    with pytest.raises(ProblemError, match=r"num_train \(2\) \+ num_validate \(1\): .* has 2 rows"):
+        build_hf("hf:mbpp", rows={"data/train/rows.jsonl": lines}, num_train=2, num_validate=1)
 
 
 def test_a_question_is_asked_again_as_often_as_it_is_repeated(

@@ -12,7 +12,7 @@ import pytest
 
 from trace_bench.resources import data_dir
 from trace_bench.suites.hf import rows
-from trace_bench.suites.hf.rows import Item, annotated, item_of, with_one_question
+from trace_bench.suites.hf.rows import Item, Unusable, annotated, item_of, with_one_question
 from trace_bench.suites.hf.wrong_answers import wrong_spans, wrong_target
 
 ARC = {"id": "A1", "question": "Which?", "choices": {"text": ["x", "y", "z"], "label": ["1", "2", "3"]}}
@@ -224,17 +224,25 @@ def test_mbpp_says_the_name_of_the_function_and_hides_the_tests() -> None:
         ("def f(a, b=1): ...", ["assert f(1) == 1", "assert f(1, 2) == 3"], "f and takes 1 or 2 arguments."),
         ("def f(a): ...", ["assert not f(5)"], "f and takes 1 argument."),
         ("def f(a, base): ...", ["assert f(5, base=2) == '101'"], "f and takes 2 arguments (base by name)."),
-        ("def f(a): ...\ndef g(a): ...", ["assert math.isclose(f(g(1)), 2.5)"], "f and takes 1 argument.\n"
-         "The tests also use a function called g, which takes 1 argument."),
         ("f = lambda x: x", ["assert f(1) == 1"], "f and takes 1 argument."),
-        ("class Pair: ...\ndef f(x): ...", ["assert Pair(1, 2).a == f([Pair(1, 2)])"], "f and takes 1 argument.\n"
-         "The tests also use a class called Pair, which takes 2 arguments."),
         ("def f(*a): ...", ["assert f(*range(3)) == 3"], "f."),
     ],
 )  # fmt: skip
 def test_mbpp_counts_the_arguments_of_calls(code: str, tests: list[str], said: str) -> None:
     item = read("mbpp", {**MBPP, "code": code, "test_list": tests})
     assert item.question == f"{MBPP['prompt']}\n\nThe function is called {said}"
+
+
+@pytest.mark.parametrize(
+    ("code", "test", "name"),
+    [
+        ("def f(a): ...\ndef g(a): ...", "assert math.isclose(f(g(1)), 2.5)", "g"),
+        ("class Pair: ...\ndef f(x): ...", "assert f([Pair(1, 2)])", "Pair"),
+    ],
+)
+def test_mbpp_rows_whose_tests_use_more_than_one_function_are_unusable(code: str, test: str, name: str) -> None:
+    with pytest.raises(Unusable, match=f"the tests of f use {name} of the program"):
+        read("mbpp", {**MBPP, "code": code, "test_list": [test]})
 
 
 def test_mbpp_imports_come_from_either_column() -> None:

@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from trace_bench.suites.hf.columns import Row
 
 
-def mbpp_question(row: Row, column: str, prompt: str, tests: Sequence[str], solution: str) -> tuple[str, str]:
-    """Name of the function that `tests` call, and `prompt` with that name and the number of its arguments.
+def mbpp_question(
+    row: Row, column: str, prompt: str, tests: Sequence[str], solution: str
+) -> tuple[str, str, tuple[str, ...]]:
+    """Name of the function that `tests` call, `prompt` with that name and the number of its arguments, and other names
+    of the program that the tests use.
 
     Args:
         row: the row that errors name.
@@ -36,11 +39,8 @@ def mbpp_question(row: Row, column: str, prompt: str, tests: Sequence[str], solu
     if not called:
         raise row.error(column, "calls no function of the program")
     entry, *others = called
-    lines = [f"The function is called {entry}{_arguments(calls, entry, ' and takes')}."]
-    for name in [*others, *(name for name in names if name in classes)] if solution else []:
-        kind = "class" if name in classes else "function"
-        lines.append(f"The tests also use a {kind} called {name}{_arguments(calls, name, ', which takes')}.")
-    return entry, "\n\n".join([prompt, "\n".join(lines)])
+    others += [name for name in names if name in classes]
+    return entry, f"{prompt}\n\nThe function is called {entry}{_arguments(calls, entry, ' and takes')}.", tuple(others)
 
 
 def program_that_returns_none(entry: str) -> str:

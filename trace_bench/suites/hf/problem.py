@@ -22,7 +22,7 @@ from trace_bench.suites.hf.agents import (
 from trace_bench.suites.hf.code_tests import DEFAULT_SECONDS, CodeCase, extract_program, run_tests
 from trace_bench.suites.hf.described import METRICS, OVERLAP
 from trace_bench.suites.hf.metrics import judge
-from trace_bench.suites.hf.rows import Item, item_of
+from trace_bench.suites.hf.rows import Item, Unusable, item_of
 from trace_bench.suites.hf.stub_answers import StubAnswers
 from trace_bench.suites.splits import SPLITS, Split, split_seed, split_sizes
 from trace_bench.suites.task_folder import scoring
@@ -134,6 +134,7 @@ def _examples(context: BuildContext) -> dict[Split, tuple[Example, ...]]:
     share a pool and no row; held-out rows are drawn by the test seed."""
     sizes = split_sizes(context)
     fixture = bool(context.eval_kwargs["fixture"])
+    has_programs = context.spec["qa"]["task_type"] == "code_exec"
     found: dict[Split, tuple[Example, ...]] = dict.fromkeys(SPLITS, ())
     for pool in ("train", "test"):
         splits = [split for split in SPLITS if _POOLS[split] == pool and sizes[split]]
@@ -141,6 +142,7 @@ def _examples(context: BuildContext) -> dict[Split, tuple[Example, ...]]:
         if seed is None:
             continue
         rows = _lines(context.task_dir / FOLDER / pool / ("fixture.jsonl" if fixture else "rows.jsonl"))
+        rows = [row for row in rows if not (has_programs and _is_unusable(row, context.spec["qa"]))]
         wanted = {split: sizes[split] for split in splits}
         if sum(wanted.values()) > len(rows):
             wanted = _fewer(context, pool, wanted, len(rows), fixture=fixture)
@@ -172,6 +174,16 @@ def _lines(path: Path) -> list[bytes]:
         return path.read_bytes().splitlines()
     except OSError:
         return []
+
+
+def _is_unusable(line: bytes, qa: Mapping[str, Any]) -> bool:
+    try:
+        item_of(json.loads(line), qa)
+    except Unusable:
+        return True
+    except ValueError:
+        return False  # it is said of the row if it is drawn
+    return False
 
 
 def _made(context: BuildContext, split: Split, lines: list[bytes]) -> Iterator[Example]:

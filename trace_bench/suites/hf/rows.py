@@ -24,6 +24,10 @@ _YES_NO = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
 Pairs = tuple[tuple[str, str], ...]
 
 
+class Unusable(ValueError):
+    """The row is as its format says, and cannot be judged here."""
+
+
 @dataclass(frozen=True)
 class Item:
     """A row as agents and metrics know it.
@@ -58,6 +62,7 @@ def item_of(row: Mapping[str, Any], qa: Mapping[str, Any], *, with_facts: bool =
     Raises:
         ValueError: a column is missing, or has another shape than the format says. The message names the column and
             the row.
+        Unusable: the tests of a program use more of it than one function.
     """
     columns = Row(row)
     kind = str(qa.get("task_type", "hfqa"))
@@ -321,7 +326,9 @@ def _code(row: Row, qa: Mapping[str, Any], facts: Pairs) -> Item:
     imports = next((name for name in (str(qa.get("setup_field", "")), "test_imports") if name in row), "")
     setup = row.optional(imports, "") if imports else ""
     solution = str(row.optional("code", ""))
-    entry, question = mbpp_question(row, column, prompt, tests, solution)
+    entry, question, others = mbpp_question(row, column, prompt, tests, solution)
+    if others:
+        raise Unusable(f"the tests of {entry} use {' and '.join(others)} of the program, and data alone can reach them")
     gold = {
         "style": "mbpp", "entry": entry, "prompt": question, "tests": tests,
         "setup": setup if isinstance(setup, str) else "\n".join(map(str, setup)), "solution": solution,
