@@ -60,6 +60,18 @@ def test_a_pattern_a_tag_and_all_select(root: Path) -> None:
     assert [t.id for t in selected(root, "- trace_examples:all\n").tasks] == everything and len(everything) == 7
 
 
+def test_a_folder_of_tasks_is_all_tasks_below_it(root: Path) -> None:
+    assert ids(selected(root, "- trace_examples:a\n")) == ["a/one", "a/two"]
+    config = selected(root, "- {id: trace_examples:a, eval_kwargs: {size: 3}}\n- trace_examples:a/two\n")
+    assert [(t.id, dict(t.eval_kwargs)) for t in config.tasks] == [
+        ("trace_examples:a/one", {"size": 3}), ("trace_examples:a/two", {})
+    ]  # fmt: skip
+    assert "there is no task 'trace_examples:c'" in refusal(root, "- trace_examples:c\n")
+    for group, count in (("hf:bbeh", 23), ("hf:bbeh_eight", 8), ("optimization/co_bench", 36)):
+        found = selected(root, f"- {group}\n").tasks
+        assert len(found) == count and all(f"{group}/" in task.id for task in found)
+
+
 def test_a_task_with_an_entry_of_its_own_is_left_out_of_selectors_and_none_is_selected_twice(root: Path) -> None:
     config = selected(root, "- example:tag=red\n- example:a/*\n- {id: trace_examples:a/one, eval_kwargs: {size: 5}}\n")
     assert ids(config) == ["b/one_b", "a/two", "a/one"]

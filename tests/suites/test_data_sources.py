@@ -4,80 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from tests.integration.cli import cli
+from tests.suites.publisher import REVISION, Publisher
 from trace_bench.errors import ConfigError
 from trace_bench.suites.data_sources import SOURCES, located
 
-REVISION = "0123456789abcdef0123456789abcdef01234567"
 ASSIGN = "2\n1 9\n9 1\n"
-
-
-class Publisher:
-    """Serves files under their names, and a repository of the hub with the same files."""
-
-    def __init__(self) -> None:
-        self.files = {"assign100.txt": ASSIGN, "assign200.txt": "2\n3 4\n5 6\n"}
-        self.asked: list[str] = []
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def _handler(publisher: Any) -> type[BaseHTTPRequestHandler]:
-        class Handler(BaseHTTPRequestHandler):
-            def do_HEAD(self) -> None:
-                self.do_GET()
-
-            def do_GET(self) -> None:
-                path = unquote(urlsplit(self.path).path)
-                publisher.asked.append(path)
-                name = path.rsplit("/", 1)[-1]
-                api = f"/api/datasets/{SOURCES['co-bench'].repository}"
-                if path.startswith(api):
-                    if path.endswith("/revision/nowhere"):
-                        return self._send(404, b"", {"X-Error-Code": "RevisionNotFound"})
-                    listed = [{"rfilename": f"Assignment problem/{n}"} for n in publisher.files]
-                    if "/tree/" in path:
-                        tree = [{"type": "file", "path": f"Assignment problem/{n}", "size": len(t), "oid": n}
-                                for n, t in publisher.files.items()]  # fmt: skip
-                        return self._send(200, json.dumps(tree).encode(), {})
-                    body = {"id": SOURCES["co-bench"].repository, "sha": REVISION, "siblings": listed}
-                    return self._send(200, json.dumps(body).encode(), {})
-                if name not in publisher.files:
-                    return self._send(404, b"", {})
-                content = publisher.files[name].encode()
-                etag = hashlib.sha1(content).hexdigest()
-                return self._send(200, content, {"ETag": f'"{etag}"', "X-Repo-Commit": REVISION})
-
-            def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
-                self.send_response(status)
-                for key, value in headers.items():
-                    self.send_header(key, value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                if self.command == "GET":
-                    self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        return Handler
 
 
 @pytest.fixture
 def publisher() -> Iterator[Publisher]:
     one = Publisher()
+    one.files = {"assign100.txt": ASSIGN.encode(), "assign200.txt": b"2\n3 4\n5 6\n"}
+    repository = one.publish(
+        str(SOURCES["co-bench"].repository), {f"Assignment problem/{name}": text for name, text in one.files.items()}
+    )
+    repository.names["v1"] = REVISION
     yield one
-    one.server.shutdown()
-    one.server.server_close()
+    one.close()
 
 
 @pytest.fixture
@@ -110,7 +59,7 @@ def test_files_of_a_web_server_are_fetched_once_and_recorded(publisher: Publishe
 def test_a_file_that_has_changed_is_refused(publisher: Publisher, home: Path) -> None:
     assert cli("data", "fetch", "or-library", "--mirror", publisher.url).returncode == 0
     (folder(home, "or-library") / "Assignment problem" / "assign100.txt").unlink()
-    publisher.files["assign100.txt"] = "1\n1\n"
+    publisher.files["assign100.txt"] = b"1\n1\n"
     done = cli("data", "fetch", "or-library", "--mirror", publisher.url)
     assert done.returncode == 2 and "Assignment problem/assign100.txt: its SHA-256 is" in done.stderr
 

@@ -1,12 +1,13 @@
 """Task entries that name many tasks, or one by a short name, become entries that name one each.
 
 ``llm4ad:all``, ``llm4ad:optimization/*`` (any pattern of `fnmatch`; ``*`` goes across ``/``) and ``llm4ad:tag=routing``
-select; ``llm4ad:optimization/aircraft_landing`` is short. Without a suite they are of the suite of bare names.
+select; ``llm4ad:optimization``, a folder of tasks, is all tasks below it; ``llm4ad:optimization/aircraft_landing`` is
+short. Without a suite they are of the suite of bare names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -28,6 +29,19 @@ def is_selector(task_id: str) -> bool:
     return name == ALL or name.startswith(TAG) or any(c in name for c in "*?[")
 
 
+def selector_of(task_id: str, known: Collection[str]) -> str:
+    """The selector that `task_id` is or stands for: a folder of tasks stands for all below it. Empty for one task.
+
+    Args:
+        known: ids of tasks, and short ones.
+    """
+    if is_selector(task_id):
+        return task_id
+    folder = f"{task_id}/"
+    is_folder = task_id not in known and any(one.startswith(folder) for one in known)
+    return f"{folder}*" if is_folder else ""
+
+
 def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
     """`config` with a task entry for each task that a selector fits, in the order of their ids, and full ids for short
     ones. A selector leaves out what another entry names, and what an earlier selector had. ``eval_kwargs`` of a
@@ -45,7 +59,9 @@ def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
         return config
     entries = {entry.id: entry for entry in discover(sorted(wanted), everywhere)}
     short = other_names(entries.values())
-    if not any(is_selector(task.id) or (task.id not in entries and task.id in short) for task in config.tasks):
+    known = {*entries, *short}
+    selectors = [selector_of(task.id, known) for task in config.tasks]
+    if not any(selectors) and not any(task.id not in entries and task.id in short for task in config.tasks):
         return config
 
     named = {short.get(task.id, task.id) if task.id not in entries else task.id for task in config.tasks}
@@ -53,12 +69,13 @@ def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
     taken: set[str] = set()
     chosen: list[tuple[int, TaskConfig]] = []
     for index, task in enumerate(config.tasks):
-        if not is_selector(task.id):
+        selector = selectors[index]
+        if not selector:
             full = task.id if task.id in entries else short.get(task.id, task.id)
             chosen.append((index, task.model_copy(update={"id": full})))
             continue
         where = config.source.where(("tasks", index, "id"))
-        fitting = _fitting(task.id, entries, problems, where)
+        fitting = _fitting(selector, entries, problems, where)
         new = [entry for entry in fitting if entry.id not in named and entry.id not in taken]
         taken |= {entry.id for entry in fitting}
         chosen += _with_arguments(config, index, task, new, problems)

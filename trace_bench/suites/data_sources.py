@@ -182,7 +182,7 @@ def fetch(source: Source, *, mirror: str | None, revision: str | None, sums: Pat
     if source.repository is None and revision is not None:
         raise ConfigError(f"--revision: {source.name} is no repository; leave it out")
     source.introduce(say)
-    with _kept_in(folder):
+    with kept_in(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if source.repository is not None:
             return _recorded(source, folder, expected, _snapshot(source, folder, mirror, revision), ())
@@ -206,7 +206,7 @@ def take(source: Source, copy: Path, *, sums: Path | None, say: Say) -> Fetched:
         raise ConfigError(f"--from {copy}: the folder is empty")
     for name in names:
         _check(name, copy / name, expected)
-    with _kept_in(folder):
+    with kept_in(folder):
         shutil.rmtree(folder, ignore_errors=True)
         for name in names:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -229,18 +229,20 @@ def damaged(source: Source) -> list[str]:
     """Files of a fetched collection that are gone or have another content than was recorded."""
     folder = folder_of(source)
     expected = _read_sums(folder / SUMS, needed=True)
-    return [name for name, digest in expected.items() if not (folder / name).is_file() or _sum(folder / name) != digest]
+    return [
+        name for name, digest in expected.items() if not (folder / name).is_file() or sum_of(folder / name) != digest
+    ]
 
 
 @contextlib.contextmanager
-def _kept_in(folder: Path) -> Iterator[None]:
+def kept_in(folder: Path) -> Iterator[None]:
     """What is to be written lies below `folder`; a disk that does not take it is the environment's fault."""
     try:
         yield
     except OSError as error:
         raise EnvironmentUnavailable(
-            f"{folder}: files cannot be kept there: {error.strerror or error}; make room, or name another place in "
-            "TRACE_BENCH_HOME"
+            f"{error.filename or folder}: files cannot be kept there: {error.strerror or error}; make room, or name "
+            "another place in TRACE_BENCH_HOME"
         ) from error
 
 
@@ -262,7 +264,7 @@ def _snapshot(source: Source, folder: Path, mirror: str | None, revision: str | 
     except RevisionNotFoundError:
         raise ConfigError(f"--revision: {source.repository} has no revision {revision!r}") from None
     except (LocalEntryNotFoundError, RepositoryNotFoundError, httpx.HTTPError, ConnectionError) as error:
-        raise _unreachable(source, error) from error
+        raise unreachable(source.name, error) from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     return str(found)
 
@@ -281,7 +283,7 @@ def _downloads(source: Source, folder: Path, url: str, expected: Mapping[str, st
     with httpx.Client(timeout=_SECONDS, follow_redirects=True, transport=transport) as client:
         for number, (task, name) in enumerate(wanted, 1):
             path = folder / task / name
-            if path.is_file() and expected.get(f"{task}/{name}") == _sum(path):
+            if path.is_file() and expected.get(f"{task}/{name}") == sum_of(path):
                 continue
             say(f"{number} of {len(wanted)}: {name}")
             try:
@@ -291,7 +293,7 @@ def _downloads(source: Source, folder: Path, url: str, expected: Mapping[str, st
                     continue
                 reply.raise_for_status()
             except httpx.HTTPError as error:
-                raise _unreachable(source, error) from error
+                raise unreachable(source.name, error) from error
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_name(f".{name}.part")
             part.write_bytes(reply.content)
@@ -299,10 +301,11 @@ def _downloads(source: Source, folder: Path, url: str, expected: Mapping[str, st
             part.replace(path)
 
 
-def _unreachable(source: Source, error: Exception) -> EnvironmentUnavailable:
+def unreachable(name: str, error: Exception) -> EnvironmentUnavailable:
+    """The error of a server that does not give what `name` stands for."""
     said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return EnvironmentUnavailable(
-        f"{source.name} cannot be fetched: {said[:200]}; try again, name a --mirror, or a copy on disk with --from"
+        f"{name} cannot be fetched: {said[:200]}; try again, name a --mirror, or a copy on disk with --from"
     )
 
 
@@ -315,7 +318,7 @@ def _recorded(
         raise EnvironmentUnavailable(f"{source.name} cannot be fetched: the server has none of its files")
     for name in names:
         _check(name, folder / name, expected)
-    text = "".join(f"{_sum(folder / name)}  {name}\n" for name in names)
+    text = "".join(f"{sum_of(folder / name)}  {name}\n" for name in names)
     about = {"source": source.name, "revision": revision, "licence": source.licence, "cite": source.citation}
     (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     (folder / SUMS).write_text(text, encoding="utf-8")
@@ -324,7 +327,7 @@ def _recorded(
 
 
 def _check(name: str, path: Path, expected: Mapping[str, str]) -> None:
-    if name in expected and (found := _sum(path)) != expected[name]:
+    if name in expected and (found := sum_of(path)) != expected[name]:
         raise ConfigError(
             f"{name}: its SHA-256 is {found}, and {expected[name]} was recorded: the file has changed where it comes "
             f"from; to take it as it is now, delete {folder_name(path, name)} first"
@@ -362,6 +365,7 @@ def _read_sums(path: Path, *, needed: bool) -> dict[str, str]:
     return found
 
 
-def _sum(path: Path) -> str:
+def sum_of(path: Path) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

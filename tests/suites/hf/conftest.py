@@ -1,4 +1,5 @@
-"""Builds tasks of data sets with a provider over real HTTP in place of the gateway's door."""
+"""Builds tasks of data sets with a provider over real HTTP in place of the gateway's door, and serves data sets as the
+hub does."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.gateway.openai_server import OpenAIServer
 from tests.suites.conftest import build_folder
+from tests.suites.publisher import Publisher
 from trace_bench.suites.hf.data import packed
 from trace_bench.suites.registry import resolve
 from trace_bench.suites.spec import load_task_spec
@@ -46,3 +48,20 @@ def build_hf(programs: Programs, server: OpenAIServer, tmp_path: Path) -> Build:
         return build_folder(folder, programs, "hf", seed=seed, test_seed=test_seed, model=model, **given)
 
     return build
+
+
+@pytest.fixture
+def hub() -> Iterator[Publisher]:
+    one = Publisher()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HF_TOKEN", "HF_ENDPOINT"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf-home"))
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+    monkeypatch.setenv("TRACE_BENCH_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"

@@ -5,39 +5,70 @@ Example: trace-bench data fetch co-bench
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from trace_bench.cli.options import Json
+from trace_bench.cli.options import Json, Roots
 from trace_bench.display.console import emit, emit_json, emit_rows, note
 from trace_bench.display.table import Table
 from trace_bench.errors import ConfigError, ExitCode
 
+if TYPE_CHECKING:
+    from trace_bench.suites.hf.fetching import Wanted
+
+HF = "hf:"
+"""Before names of tasks that read data sets of the Hugging Face hub."""
+
 
 def fetch(
-    name: Annotated[str, Argument(metavar="COLLECTION", help="The collection: co-bench or or-library.")],
-    copy: Annotated[
-        Path | None, Option("--from", metavar="FOLDER", help="Take a copy that is on disk, in CO-Bench's layout.")
-    ] = None,
+    names: Annotated[
+        list[str],
+        Argument(
+            metavar="NAME...",
+            help="Get a collection (co-bench, or-library), or the data set of a task (hf:gsm8k, hf:bbeh, hf:all).",
+        ),
+    ],
+    copy: Annotated[Path | None, Option("--from", metavar="FOLDER", help="Take a copy that is on disk.")] = None,
     revision: Annotated[
-        str | None, Option(metavar="REVISION", help="Get this revision of the repository (co-bench).")
+        str | None, Option(metavar="REVISION", help="Get this revision of the repository (not of or-library).")
     ] = None,
     mirror: Annotated[str | None, Option(metavar="URL", help="Ask this server in place of the publisher's.")] = None,
     checksums: Annotated[
-        Path | None, Option(metavar="FILE", help="Take only files with these SHA-256 sums, as sha256sum writes them.")
+        Path | None,
+        Option(metavar="FILE", help="Take only files with these SHA-256 sums, as sha256sum writes them (collections)."),
     ] = None,
+    root: Roots = None,
 ) -> None:
-    """Get a collection of published data.
+    """Get collections, and data sets of the Hugging Face hub.
 
-    Example: trace-bench data fetch co-bench
+    Example: trace-bench data fetch hf:gsm8k
     """
     from trace_bench.suites import data_sources
 
-    source = data_sources.source_of(name)
     if copy is not None and (revision or mirror):
         raise ConfigError("--from takes a copy on disk; leave out --revision and --mirror")
+    collections = [data_sources.source_of(name) for name in names if not name.startswith(HF)]
+    wanted = _wanted([name for name in names if name.startswith(HF)], root or [])
+    for option, value in (("--from", copy), ("--revision", revision)):
+        if value is not None and len(collections) + len(wanted) > 1:
+            called = [source.name for source in collections] + [one.name for one in wanted]
+            raise ConfigError(f"{option} is for one data set, and these are {len(called)}: {', '.join(called)}")
+    if checksums is not None and wanted:
+        raise ConfigError("--checksums is for collections; data sets of the hub have their revision")
+    for source in collections:
+        _fetch_collection(source, copy, revision, mirror, checksums)
+    for one in wanted:
+        _fetch_data_set(one, copy, revision, mirror)
+
+
+def _fetch_collection(
+    source: Any, copy: Path | None, revision: str | None, mirror: str | None, checksums: Path | None
+) -> None:
+    from trace_bench.suites import data_sources
+
     if copy is not None:
         found = data_sources.take(source, copy, sums=checksums, say=note)
     else:
@@ -49,11 +80,66 @@ def fetch(
     note(f"use them: trace-bench run --data {source.name} …")
 
 
-def list_(as_json: Json = False) -> int:
-    """Print the collections, and what is here of each.
+def _fetch_data_set(wanted: Wanted, copy: Path | None, revision: str | None, mirror: str | None) -> None:
+    from trace_bench.suites.hf import fetching
+
+    if copy is not None:
+        found = fetching.take(wanted, copy, say=note)
+    else:
+        found = fetching.fetch(wanted, mirror=mirror, revision=revision, say=note)
+    rows = ", ".join(f"{name} {found.splits[name].rows} rows" for name in wanted.splits)
+    emit(f"{wanted.name}: {rows}, {found.size / 2**20:.1f} MiB, revision {found.revision}")
+    note(f"use it: trace-bench run -t {wanted.tasks[0]} …")
+
+
+def _wanted(names: Sequence[str], roots: Sequence[Path]) -> list[Wanted]:
+    """The data sets of the tasks that `names` are, each once.
+
+    Raises:
+        ConfigError: a name fits no task; one line each.
+    """
+    if not names:
+        return []
+    from trace_bench.config.selectors import fitting, selector_of
+    from trace_bench.suites.hf.fetching import wanted_by
+    from trace_bench.suites.registry import discover, not_found, other_names, suite_names
+    from trace_bench.suites.spec import load_task_spec
+
+    entries = {entry.id: entry for entry in discover([HF.removesuffix(":")], roots)}
+    short = other_names(entries.values())
+    ids: dict[str, None] = {}
+    problems = []
+    for name in names:
+        selector = selector_of(name, {*entries, *short})
+        chosen = [one.id for one in fitting(selector, list(entries.values()))]
+        found = chosen if selector else [short.get(name, name)]
+        ids |= dict.fromkeys(found)
+        if not found or found[0] not in entries:
+            problems.append(not_found(name, suite_names(), entries, roots))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    specs = [(name, load_task_spec(entries[name].folder).qa) for name in ids]
+    return wanted_by((name, qa) for name, qa in specs if qa is not None)
+
+
+def list_(root: Roots = None, as_json: Json = False) -> int:
+    """Print collections and data sets, and what is here of each.
 
     Example: trace-bench data list
     """
+    rows = [*_collections(), *_data_sets(root or [])]
+    if as_json:
+        emit_json(rows)
+    else:
+        shown = [
+            (r["name"], r["state"], str(r.get("rows") or r.get("files") or ""), r["revision"][:12], r["licence"])
+            for r in rows
+        ]
+        emit_rows(Table.of(("data", "state", "files or rows", "revision", "licence"), shown, ("files or rows",)))
+    return int(ExitCode.ENVIRONMENT if any(row["damaged"] for row in rows) else ExitCode.OK)
+
+
+def _collections() -> list[dict[str, Any]]:
     from trace_bench.suites import data_sources
 
     rows = []
@@ -75,12 +161,37 @@ def list_(as_json: Json = False) -> int:
                 "damaged": bad,
             }
         )
-    if as_json:
-        emit_json(rows)
-    else:
-        shown = [(r["name"], r["state"], str(r["files"]), r["title"], r["licence"]) for r in rows]
-        emit_rows(Table.of(("collection", "state", "files", "title", "licence"), shown, ("files",)))
-    return int(ExitCode.ENVIRONMENT if any(row["damaged"] for row in rows) else ExitCode.OK)
+    return rows
+
+
+def _data_sets(roots: Sequence[Path]) -> list[dict[str, Any]]:
+    """A row for each data set that a task reads."""
+    from trace_bench.suites.hf import frozen
+
+    there = {(one.dataset, one.config): one for one in frozen.everything()}
+    rows = []
+    for wanted in _wanted([f"{HF}all"], roots):
+        found = there.get((wanted.dataset, wanted.config))
+        lacking = [name for name in wanted.splits if found is None or name not in found.splits]
+        bad = found.damaged() if found is not None else []
+        some = f"{len(lacking)} of {len(wanted.splits)} splits not fetched"
+        state = "not fetched" if found is None else f"{len(bad)} splits damaged" if bad else some if lacking else "ok"
+        rows.append(
+            {
+                "name": wanted.name,
+                "title": ", ".join(wanted.tasks),
+                "state": state,
+                "rows": found.rows if found else 0,
+                "bytes": found.size if found else 0,
+                "revision": found.revision if found else "",
+                "fetched": found.fetched if found else "",
+                "splits": {name: split.rows for name, split in found.splits.items()} if found else {},
+                "licence": found.licence if found else wanted.licence,
+                "cite": wanted.cite,
+                "damaged": bad,
+            }
+        )
+    return rows
 
 
 COMMANDS = (fetch, list_)

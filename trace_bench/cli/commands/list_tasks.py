@@ -45,16 +45,17 @@ def _selected(entries: Sequence[TaskEntry], selectors: Sequence[str]) -> list[Ta
     Raises:
         ConfigError: a selector fits none.
     """
-    from trace_bench.config.selectors import fitting, is_selector
+    from trace_bench.config.selectors import fitting, selector_of
     from trace_bench.suites.registry import normalise_id, other_names
 
     short = other_names(entries)
+    known = {*short, *(entry.id for entry in entries)}
     found: set[str] = set()
     for written in selectors:
         wanted = normalise_id(written)
+        selector = selector_of(wanted, known)
         full = {wanted, short.get(wanted, wanted)}
-        known = {entry.id for entry in (fitting(wanted, entries) if is_selector(wanted) else entries)}
-        ids = known if is_selector(wanted) else known & full
+        ids = {entry.id for entry in fitting(selector, entries)} if selector else full & {e.id for e in entries}
         if not ids:
             raise ConfigError(f"{written!r} fits no task; 'trace-bench tasks' lists all of them")
         found |= ids
