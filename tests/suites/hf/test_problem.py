@@ -19,7 +19,6 @@ from trace_bench.suites.hf.agents import (
     TEMPLATES,
     Question,
     filled_template,
-    final_answer,
 )  # fmt: skip
 from trace_bench.suites.hf.rows import Item
 from trace_bench.suites.hf.stub_answers import StubAnswers
@@ -135,22 +134,6 @@ def test_instructions_stand_before_texts_and_question(
     prompt = _prompt(server.requests[0].body)
     assert prompt.startswith("Be short.\n\nContext:\nParagraph 1 (") and f"Question: {example.query}" in prompt
     assert rollout.score == 1.0 and rollout.metrics == {"score": 1.0, "exact": 1.0} and "Right." in rollout.feedback
-
-
-@pytest.mark.parametrize(
-    ("response", "answer"),
-    [
-        ("Paris", "Paris"),
-        ("Answer: Paris", "Paris"),
-        ("I think.\nAnswer: Rome\nNo.\nFinal answer: Paris", "Paris"),
-        ("**Answer:** Paris", "Paris"),
-        ("> Answer: Paris\n", "Paris"),
-        ("The answer: is Paris", "The answer: is Paris"),
-        ("", ""),
-    ],
-)
-def test_the_answer_is_what_the_last_mark_leads_to(response: str, answer: str) -> None:
-    assert final_answer(response) == answer
 
 
 def test_a_program_reads_the_answer_of_a_prompt_template(
@@ -270,8 +253,6 @@ def test_better_prompts_get_better_answers_of_the_stub(task: str, build_hf: Buil
                 if "extract_answer" in state:
                     with programs.open(str(state["extract_answer"]), "extract_answer") as program:
                         said = program(said)
-                elif "code_instructions" not in state:
-                    said = final_answer(said)
                 totals[name] += problem.guide(example.query, said, example.reference)[0]
     assert totals["worst"] <= totals["start"] < totals["best"]
 

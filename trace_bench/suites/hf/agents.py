@@ -17,7 +17,6 @@ from trace_bench.worker.problem import AsksModel, CandidateError, Ops, Parameter
 
 LONGEST_PROMPT = 50_000
 """Characters of a prompt that is a parameter."""
-_MARK = re.compile(r"^[ \t>*_#]{0,8}(?:final[ \t]+)?answer[ \t]{0,4}[:：][ \t*_]{0,8}", re.IGNORECASE | re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,4}")
 
 
@@ -73,12 +72,6 @@ class Asked:
         return ask_model
 
 
-def final_answer(response: str) -> str:
-    """What stands behind the last line's "Answer:", if there is one; else the whole response."""
-    marks = list(_MARK.finditer(response))
-    return (response[marks[-1].end() :] if marks else response).strip(" \t\n*_")
-
-
 def texts_of(paragraphs: Sequence[tuple[str, str]]) -> str:
     """Paragraphs as a prompt shows them, each with its number and title."""
     if len(paragraphs) == 1 and not paragraphs[0][0]:
@@ -100,13 +93,13 @@ def with_instructions(asked: Asked, start: str) -> Agent:
         instructions = ops.param("meta_instructions")
         prompt = ops.apply(instructed_prompt, instructions, question)
         state = {"meta_instructions": _text(ops, instructions)}
-        return ops.apply(final_answer_of, ops.apply(asked.about(question, "answer", state), prompt))
+        return ops.apply(asked.about(question, "answer", state), prompt)
 
     return Agent(
         (_prompt("meta_instructions", "Instructions that stand before the texts and the question", ladder),),
         run,
-        "The prompt is `meta_instructions`, then the texts, then the question. What the model writes after the last "
-        "'Answer:' is its answer, or all that it writes.",
+        "The prompt is `meta_instructions`, then the texts, then the question. The answer is what the model writes "
+        "after a last 'Answer:', or all that it writes.",
     )
 
 
@@ -116,11 +109,6 @@ def instructed_prompt(instructions: str, question: Question) -> str:
     if question.item.paragraphs:
         parts.append(f"Context:\n{texts_of(question.item.paragraphs)}")
     return "\n\n".join([*filter(None, parts), f"Question: {question}", "Answer:"])
-
-
-def final_answer_of(response: str) -> str:
-    """The answer that the response of the model ends with."""
-    return final_answer(response)
 
 
 # ------------------------------------------------------------------------------------------------------ extractor
@@ -185,7 +173,7 @@ def with_chain(asked: Asked, start: str) -> Agent:
         prompt = ops.apply(retrieval_prompt, choosing, question)
         chosen = ops.apply(asked.about(question, "retrieve", state), prompt)
         second = ops.apply(chain_prompt, answering, question, chosen)
-        return ops.apply(final_answer_of, ops.apply(asked.about(question, "answer", state), second))
+        return ops.apply(asked.about(question, "answer", state), second)
 
     return Agent(
         (
