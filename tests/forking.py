@@ -87,7 +87,7 @@ class ForkingSpawner:
         if folder is not None:
             os.killpg(number, signal.SIGKILL)
         os.kill(number, signal.SIGKILL)
-        _, status = os.waitpid(number, 0)
+        _, status, usage = os.wait4(number, 0)
         self.pids.remove(number)
         if folder is not None:
             shutil.rmtree(folder)
@@ -95,4 +95,5 @@ class ForkingSpawner:
         return {
             "code": None if killed else os.WEXITSTATUS(status),
             "signal": os.WTERMSIG(status) if killed else None,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
         }

@@ -6,7 +6,7 @@
     python -m benchmarks.LLM4AD.best_known --checked checked.json --by "GEPA, gpt-5"
 
 Of each training instance of seed 123 the template's score is measured, and the best of: the task's solver in
-``solvers/`` if it has one, the reference unless that proves its solution optimal, and what the table has already;
+``solvers/`` if it has one, the references unless that proves its solution optimal, and what the table has already;
 ``--checked`` takes better scores of any program that ran in a sandbox, at the size standard. A solver defines ``BY``,
 its name, and ``solve(instance, seconds) -> (solution, proven) | None``, with the solution as the evaluator's ``answer``
 returns it, and whether it is optimal. Every solution is judged by the evaluator, and refused if it beats the bound: of
@@ -105,8 +105,9 @@ def solved(item: Item) -> Found:
     if entry is None or not _proven(entry[2]):
         scores += [(score, f"{by}, {today}") for score, by in _by_solver(item, module, judge, instance)]
     if not any(_proven(by) for _, by in scores):
-        reference = _played(context, module, instance, candidates["reference"])
-        scores += [] if reference is None else [(reference, f"the reference program, {today}")]
+        for role, by in (("reference", "the reference program"), ("stateless", "the stateless reference program")):
+            played = _played(context, module, instance, candidates[role]) if role in candidates else None
+            scores += [] if played is None else [(played, f"{by}, {today}")]
     sign = 1 if context.spec["score"]["direction"] == "maximize" else -1
     best, by = max([*scores, (template, f"the template, {today}")], key=lambda pair: sign * pair[0])
     bound = judge.best([instance])

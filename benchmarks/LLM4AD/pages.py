@@ -39,6 +39,11 @@ are built and judged alike:
 * **Interaction.** `solve`: the program gets an instance and returns a solution. `policy`: the evaluator asks it step
   by step and holds the state. `fit`: it is called with whole arrays. One process for each instance; `timeout_seconds`
   is the limit of a call.
+* **Forms** of tasks that build a solution step by step. `form: planned` (the default): one process answers all calls of
+  an instance, so that a program may plan at its first call and follow the plan. `form: stateless`: each call is
+  answered by a fresh process, as if the function were called for the first time; scores compare with those of EoH
+  (arXiv:2401.02051) and ReEvo (arXiv:2402.01145). Instances, scores and gaps are the same, references differ: the
+  column *stateless* has the gap of the stateless one ([how](../../design/tasks.md)).
 * **Scores** are in natural units, in the direction of the table; a program's is the mean over instances. An instance
   on which it fails, or breaks a rule, costs what is worst on that very instance, and the feedback says which rule and
   where.
@@ -99,8 +104,8 @@ def pages(entries: Iterable[TaskEntry], measured: Mapping[str, Any], pictures: I
         rows.append(_row(name, spec, seen, known))
         found[f"{name}.md"] = _page(entry, spec, seen, known, f"{name.replace('/', '-')}.svg" in drawn)
     head = (
-        "| task | interaction | direction | template | reference | best known | optimal | bound | gap | normalised | "
-        "seconds |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+        "| task | interaction | direction | template | reference | best known | optimal | bound | gap | stateless | "
+        "normalised | seconds |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n"
     )
     found[f"{SUITE}.md"] = f"{_HEAD}\n{len(rows)} tasks.\n\n{head}" + "".join(rows)
     return found
@@ -142,11 +147,12 @@ def _row(name: str, spec: TaskSpec, seen: Mapping[str, Any], known: Mapping[str,
     of = {program["role"]: program for program in reversed(seen["programs"])}
     template, reference = of.get("template"), of.get("reference")
     share = f"{_share(template)} → {_share(reference)}"
+    stateless = _share(of.get("stateless"), "gap")
     seconds = f"{template['seconds']:.1f}" if template else "–"
     return (
         f"| [{name}]({name}.md) | {spec.interaction} | {spec.score.direction} | {_score(template)} | "
         f"{_score(reference)} | {_number(best_mean(known, STANDARD))} | {_optimal(known, STANDARD)} | "
-        f"{_number(seen['bound'])} | {_share(reference, 'gap')} | {share} | {seconds} |\n"
+        f"{_number(seen['bound'])} | {_share(reference, 'gap')} | {stateless} | {share} | {seconds} |\n"
     )
 
 
@@ -159,6 +165,7 @@ def _page(entry: TaskEntry, spec: TaskSpec, seen: Mapping[str, Any], known: Mapp
         f"**{spec.title}.** [All tasks]({up}{SUITE}.md)",
         spec.statement.strip(),
         f"```python\n{(spec.signature or '').strip()}\n```",
+        _forms(spec, f"{up}{SUITE}.md"),
     ]
     if picture:
         parts.append(
@@ -178,6 +185,18 @@ def _page(entry: TaskEntry, spec: TaskSpec, seen: Mapping[str, Any], known: Mapp
         f"Needs: {', '.join(spec.dependencies)}.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _forms(spec: TaskSpec, suite: str) -> str:
+    if spec.interaction != "policy" or spec.candidates is None:
+        return ""
+    if spec.candidates.stateless is None:
+        return "One process answers all calls of an instance."
+    return (
+        "**Forms** ([how](" + suite + ")). `form: planned`, the default: one process answers all calls of an instance. "
+        f"`form: stateless`: each call is answered by a fresh process; the reference is "
+        f"`{Path(spec.candidates.stateless).name}`."
+    )
 
 
 def _scoring(spec: TaskSpec) -> str:

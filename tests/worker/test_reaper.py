@@ -81,6 +81,7 @@ def test_how_a_candidate_ended_by_itself_is_known_after_it_was_reaped_with_other
         time.sleep(0.005)
     ended, _ = reaper.end(candidate, hung_up=True)
     assert ended["signal"] == signal.SIGXCPU and ended["over_cpu"] and tally.over_cpu == 1
+    assert ended["cpu_seconds"] == tally.cpu_seconds > 0
 
 
 def test_a_flood_of_ended_children_does_not_hold_up_the_loop() -> None:

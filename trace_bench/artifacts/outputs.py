@@ -53,7 +53,8 @@ class ProgramReport(Model):
     """The score of a program that comes with a task, or with a job, on the training examples.
 
     Attributes:
-        role: ``template``, ``level``, ``reference``, ``worse``, ``alternatives`` or ``broken``; ``given`` with the job.
+        role: ``template``, ``level``, ``reference``, ``stateless`` (the reference of that form), ``worse``,
+            ``alternatives`` or ``broken``; ``given`` with the job.
         score: mean over `examples`, natural units; `scores` has that of each, in order.
         failed: number of examples on which it failed.
         feedback: of the first of these, else of the first example.

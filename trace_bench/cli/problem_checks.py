@@ -158,7 +158,7 @@ def misfits(report: BuildReport) -> list[str]:
         elif program.failed and program.role != "alternatives":
             found.append(f"{program.name} {fails}: {program.feedback}")
         elif start is not None and not start.failed:
-            if program.role == "reference" and not _better(report, program.score, start.score):
+            if program.role in ("reference", "stateless") and not _better(report, program.score, start.score):
                 found.append(f"{program.name} ({program.score:g}) is no better than the template ({start.score:g})")
             if program.role == "level" and _better(report, start.score, program.score):
                 found.append(f"{program.name} ({program.score:g}) is worse than the template ({start.score:g})")

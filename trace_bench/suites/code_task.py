@@ -5,7 +5,8 @@ The folder holds ``task.toml``, the programs that it names under ``[candidates]`
 
 * ``instances(split, seed, count, **eval_kwargs) -> list``: exactly `count` instances;
 * ``evaluate(program, instance, **eval_kwargs) -> (score, feedback)``: ``program(*args)`` calls the
-  candidate in a process of its own, one process per instance; ``program.metered(*args)`` returns its CPU seconds, too.
+  candidate in a process of its own, one process per instance (or, in the stateless form of
+  `trace_bench.suites.forms`, one per call); ``program.metered(*args)`` returns its CPU seconds, too.
   It raises `CandidateError` for an answer that
   breaks the rules (`trace_bench.suites.checks` helps) and returns natural units;
 * where they depend on the arguments, any of ``failure_score(**eval_kwargs) -> float``,
@@ -21,6 +22,7 @@ or, in smaller pieces, the functions that `trace_bench.suites.judge` puts togeth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +30,15 @@ from typing import Any, cast
 
 from trace_bench.suites.best_known import BestKnown
 from trace_bench.suites.data_files import Files
+from trace_bench.suites.forms import (
+    STATELESS,
+    Form,
+    FreshProcesses,
+    candidates_of,
+    form_of,
+    has_forms,
+    processes_described,
+)
 from trace_bench.suites.judge import Judge, is_judged
 from trace_bench.suites.splits import SPLITS, Split, settings_of, size_of, split_seed, split_sizes
 from trace_bench.suites.task_folder import Scoring, load_module, number, oriented, place, scoring, task_fault
@@ -62,7 +73,8 @@ def build(context: BuildContext) -> Problem:
     """
     evaluator = _Evaluator.load(context)
     score = evaluator.scoring(scoring(context))
-    template, alternatives, ladder = _candidates(context)
+    form = form_of(context.spec, context.eval_kwargs)
+    template, alternatives, ladder = _candidates(context, form)
     entry = _required(context.spec, "entry")
     signature = _required(context.spec, "signature").strip()
     parameter = Parameter(
@@ -78,13 +90,14 @@ def build(context: BuildContext) -> Problem:
     sizes = split_sizes(context, evaluator.split_sizes())
     splits = {split: evaluator.examples(context, split, sizes[split]) for split in SPLITS}
     score = evaluator.of_instances(score, [e.reference for s in ("train", "validate") for e in splits[s]])
+    guide = CodeGuide(evaluator, context.programs, entry, limits(context), score, form)
     return Problem(
         parameters=(parameter,),
-        guide=CodeGuide(evaluator, context.programs, entry, limits(context), score),
+        guide=guide,
         train=splits["train"],
         validate=splits["validate"],
         test=splits["test"],
-        objective=objective(context.spec, signature, entry, score, evaluator.kwargs, evaluator.described()),
+        objective=objective(context.spec, signature, entry, score, evaluator.kwargs, evaluator.described(), form),
         direction=score.direction,
         failure_score=score.failure,
         score_range=score.score_range,
@@ -94,6 +107,8 @@ def build(context: BuildContext) -> Problem:
             "interaction": context.spec.get("interaction"),
             # Bounds take a while: they are computed only where they are shown.
             "mean_bound": lambda: evaluator.mean_bound([e.reference for e in splits["train"]]),
+            # `check-task` runs the reference of the stateless form by it.
+            "stateless_guide": replace(guide, form=STATELESS) if has_forms(context.spec) else None,
         },
     )
 
@@ -126,6 +141,7 @@ def objective(
     score: Scoring,
     settings: Mapping[str, Any],
     described: str = "",
+    form: Form = "planned",
 ) -> str:
     """The statement given to the optimizer: the spec's, with what is particular to this job."""
     way = "Higher is better." if score.direction == "maximize" else "Lower is better."
@@ -137,31 +153,38 @@ def objective(
         + (f"{described}\n\n" if described else "")
         + f"Write Python source that defines `{entry}`:\n\n{signature}\n\n"
         f"{way}{known} A program that fails or breaks a rule on an instance scores {score.failure:g} for it. "
-        "Each instance is given to a fresh process without network or files; answer with plain data."
+        f"{processes_described(spec, form)}"
     )
 
 
 @dataclass(frozen=True)
 class CodeGuide:
-    """Scores a program on one instance (the example's reference) in a process of its own."""
+    """Scores a program on one instance (the example's reference) in a process of its own, or one for each call."""
 
     evaluator: _Evaluator
     programs: Programs
     entry: str
     limits: Limits
     score: Scoring
+    form: Form = "planned"
 
     def __call__(self, query: Any, response: Any, reference: Any) -> Any:
         if not isinstance(response, str):
             raise CandidateError("compile", f"the program must be source text, not {type(response).__name__}")
         try:
-            with self.programs.open(response, self.entry, self.limits) as program:
+            with self._opened(response) as program:
                 value, remark, *metrics = self.evaluator.evaluate(program, reference)
         except CandidateError as error:
             if error.metrics is None:
                 error.metrics = self.evaluator.failed_metrics(reference)
             raise _with_source_line(error, response) from error
         return value, f"{self._verdict(value)} {remark}".rstrip(), *metrics
+
+    def _opened(self, source: str) -> AbstractContextManager[Program | FreshProcesses]:
+        def open_one(limits: Limits) -> Program:
+            return self.programs.open(source, self.entry, limits)
+
+        return nullcontext(FreshProcesses(open_one, self.limits)) if self.form == STATELESS else open_one(self.limits)
 
     def _verdict(self, value: float) -> str:
         score = self.score
@@ -216,7 +239,7 @@ class _Evaluator:
             self.judge.sized(list(made), size_of(context, split))
         return tuple(Example(id=f"{split}-{i}", reference=instance) for i, instance in enumerate(made))
 
-    def evaluate(self, program: Program, instance: Any) -> Sequence[Any]:
+    def evaluate(self, program: Program | FreshProcesses, instance: Any) -> Sequence[Any]:
         """Score and feedback, and metrics by name if the task has any."""
         watched = _Watched(program)
         try:
@@ -297,7 +320,7 @@ class _Watched:
 
     __slots__ = ("_program", "fault")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program | FreshProcesses) -> None:
         self._program = program
         self.fault: Exception | None = None
 
@@ -329,9 +352,9 @@ def _with_source_line(error: CandidateError, source: str) -> CandidateError:
     return located
 
 
-def _candidates(context: BuildContext) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def _candidates(context: BuildContext, form: Form) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """The template, the programs that a stub model may propose, and the ladder that it climbs, if there are levels."""
-    table: Mapping[str, Any] = context.spec["candidates"]
+    table = candidates_of(context.spec, form)
     template = table.get("template")
     if not isinstance(template, str):
         raise ProblemError("task.toml, [candidates] template: name the file that the search starts from")

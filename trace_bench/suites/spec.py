@@ -19,6 +19,7 @@ from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
 from trace_bench.suites import best_known, foreign
 from trace_bench.suites.base import Suite
+from trace_bench.suites.forms import FORM, FORMS
 from trace_bench.suites.hf import described as hf
 from trace_bench.suites.kernelbench import described as kernelbench
 from trace_bench.suites.spec_tables import (
@@ -151,6 +152,8 @@ class TaskSpec(Table):
         if self.sizes:
             names = ("small", STANDARD, "large")
             own += (Argument("size", str, None, choices=names), Argument("test_size", str, None, choices=names))
+        if self.candidates is not None and self.candidates.stateless is not None:
+            own += (Argument(FORM, str, None, choices=FORMS),)
         return own + tuple(a for a in self._common() if a.name not in self.eval_kwargs)
 
     def takes(self, name: str) -> bool:
@@ -210,6 +213,8 @@ class TaskSpec(Table):
             for name in ("entry", "signature"):
                 if not getattr(self, name):
                     raise ValueError(f"a task with [candidates] must also say {name!r}")
+            if self.candidates.stateless is not None and self.interaction != "policy":
+                raise ValueError("candidates.stateless: only a task whose interaction is 'policy' has a stateless form")
         return self
 
 
@@ -315,7 +320,7 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
     free = {k.replace("-", "_"): v for k, v in given.items() if find(known, k) is None and spec.takes(k)}
     values = resolve(known, {k: v for k, v in given.items() if k.replace("-", "_") not in free}, where, "the task")
     common = (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS, *MEASURED_EVAL_KWARGS)
-    optional = {"size", "test_size", *(a.name for a in common)} - set(spec.eval_kwargs)
+    optional = {"size", "test_size", FORM, *(a.name for a in common)} - set(spec.eval_kwargs)
     return {name: value for name, value in values.items() if value is not None or name not in optional} | free
 
 

@@ -103,6 +103,9 @@ class CandidateSpec(Table):
     """What the search starts from."""
     reference: str | None = None
     """A decent known heuristic, cited in its docstring."""
+    stateless: str | None = None
+    """The reference of the stateless form (`trace_bench.suites.forms`); it may be the reference itself. A task that
+    names it takes the argument ``form``."""
     worse: Names = ()
     broken: Names = ()
     """Programs that fail: each breaks a rule, or raises."""
@@ -113,9 +116,10 @@ class CandidateSpec(Table):
     the stub model moves one program up or down in broken, worse, template, level 1 … N."""
 
     def proposals(self) -> tuple[str, ...]:
-        """The programs that a stub model proposes, in this order: worse, others, reference, broken."""
-        reference = () if self.reference is None else (self.reference,)
-        return (*self.worse, *self.alternatives, *reference, *self.broken)
+        """All programs but the template, in this order: worse, others, references, broken. A stub model proposes them,
+        of the references that of its form."""
+        references = dict.fromkeys(name for name in (self.reference, self.stateless) if name is not None)
+        return (*self.worse, *self.alternatives, *references, *self.broken)
 
     @model_validator(mode="after")
     def _levels_are_of_the_reference(self) -> CandidateSpec:

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from trace_bench.suites.forms import FORM, has_forms
 from trace_bench.worker.problem import BuildContext, ProblemError
 
 Split = Literal["train", "validate", "test"]
@@ -34,6 +35,7 @@ def settings_of(context: BuildContext, split: Split) -> dict[str, Any]:
     """
     sizes: Mapping[str, Mapping[str, Any]] = context.spec.get("sizes", {})
     hidden = COMMON_EVAL_KWARGS | ({"size", "test_size"} if sizes else frozenset())
+    hidden |= {FORM} if has_forms(context.spec) else frozenset()
     settings = {name: value for name, value in context.eval_kwargs.items() if name not in hidden}
     if split == "test" and sizes and context.eval_kwargs.get("test_size"):
         standard = {name: argument.get("default") for name, argument in context.spec["eval_kwargs"].items()}

@@ -80,7 +80,7 @@ class SpawnerClient:
         return None if seconds is None else float(seconds)
 
     def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
-        """Kill the candidate: its ``code``, ``signal``, ``over_cpu``, and whether its uid is ``swept``.
+        """Kill the candidate: its ``code``, ``signal``, ``cpu_seconds``, ``over_cpu``, whether its uid is ``swept``.
 
         Args:
             hung_up: the candidate closed its end, so its exit is worth waiting for.
@@ -137,7 +137,11 @@ class CandidatePrograms:
 
 
 class CandidateProgram:
-    """One candidate in one process. After a failure every further call repeats that failure."""
+    """One candidate in one process. After a failure every further call repeats that failure.
+
+    Attributes:
+        cpu_seconds: see `problem.Program.cpu_seconds`.
+    """
 
     def __init__(
         self,
@@ -163,6 +167,7 @@ class CandidateProgram:
         self._waited = 0.0
         self._shared: mmap.mmap | None = None
         self._held = False
+        self.cpu_seconds = 0.0
 
     def __enter__(self) -> CandidateProgram:
         return self
@@ -303,7 +308,9 @@ class CandidateProgram:
         if self._number is None:
             return {"code": None, "signal": None}
         number, self._number = self._number, None
-        return self._spawner.close(number, hung_up=hung_up)
+        ended = self._spawner.close(number, hung_up=hung_up)
+        self.cpu_seconds = ended.get("cpu_seconds", 0.0)
+        return ended
 
 
 def file_of(data: bytes) -> int:

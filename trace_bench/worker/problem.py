@@ -232,6 +232,10 @@ class Program(Protocol):
         """
 
     @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds that the process had used when it ended; 0 before."""
+
+    @property
     def shared(self) -> memoryview:
         """The shared memory; empty without `Limits.shared_bytes`. The process finds it as `shared_memory`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
 from trace_bench.worker.levels import at_level
 from trace_bench.worker.problem import Example, Problem, ProblemError, Programs
 
-ROLES = ("template", "reference", "worse", "alternatives", "broken")
+ROLES = ("template", "reference", "stateless", "worse", "alternatives", "broken")
 
 
 def check_programs(
@@ -23,7 +24,8 @@ def check_programs(
     given: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """`ProgramReport` of the contract for each program, in the order of `ROLES`, and then for those `given`: sources by
-    name. Of foreign code, the values that it begins with are the template.
+    name. Of foreign code, the values that it begins with are the template. The reference of the stateless form runs in
+    that form.
 
     Raises:
         ProblemError: a program is given, and the task has not one parameter that it could be the value of.
@@ -33,8 +35,11 @@ def check_programs(
     if "foreign" in spec and not table:
         states.append(("template", "the template", problem.initial_state()))
     states += [("given", name, _state(problem, source)) for name, source in given.items()]
+    stateless = replace(problem, guide=problem.metadata.get("stateless_guide") or problem.guide)
     return [
-        {"role": role, "name": name} | _run(problem, state, problem.train, programs) for role, name, state in states
+        {"role": role, "name": name}
+        | _run(stateless if role == "stateless" else problem, state, problem.train, programs)
+        for role, name, state in states
     ]
 
 

@@ -117,7 +117,8 @@ class Reaper:
         swept = not {"processes", "compiler"} & candidate.needs or self._sweep(candidate.pid, candidate.uid)
         candidate.tally.over_cpu += over_cpu
         candidate.tally.unswept += not swept
-        return {**exited, "over_cpu": over_cpu, "swept": swept}, swept
+        spent = {"cpu_seconds": candidate.spent, "over_cpu": over_cpu}
+        return {**exited, **spent, "swept": swept}, swept
 
     def hold(self, candidate: Candidate, *, held: bool) -> bool | None:
         """Stop all threads of the candidate's process, or let them go on: False if it does not stop, None if it ended.

@@ -83,6 +83,9 @@ def test_the_template_has_gap_0_and_levels_climb_to_the_reference(task: str) -> 
     assert gaps["worse"] < 0 and gaps["broken"] <= gaps["worse"] + 1e-9
     climb = [p["metrics"]["gap"] for p in measured["programs"] if p["role"] in ("level", "reference")]
     assert climb == sorted(set(climb)) and climb[0] >= 0
+    candidates = task_of(task).spec.candidates
+    assert candidates is not None and ("stateless" in gaps) == (candidates.stateless is not None)
+    assert 0 < gaps.get("stateless", 1) <= 1 + 1e-9
 
 
 def test_published_instances_are_named_as_files_are() -> None:
