@@ -211,7 +211,9 @@ class QaSpec(Table):
     train_split: str = "train"
     """Split of the data set that training and validation examples come from."""
     test_split: str = "test"
-    """That of held-out examples. The same as `train_split`: its rows are dealt out, half of them held out."""
+    """That of held-out examples. If it is the same, its rows are dealt out."""
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Share of the rows of one split that are held out. A fixture has half of them held out."""
     task_type: Literal["hfqa", "bbeh", "drop", "gsm8k", "mcqa", "musique", "qasper", "strategy_qa", "code_exec"]
     """How rows are read, and which metric judges."""
     agent: Literal["instructions", "extractor", "chain", "code"] = "instructions"

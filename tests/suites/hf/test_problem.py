@@ -20,6 +20,7 @@ from trace_bench.suites.hf.agents import (
     Question,
     filled_template,
 )  # fmt: skip
+from trace_bench.suites.hf.data import pools
 from trace_bench.suites.hf.rows import Item
 from trace_bench.suites.hf.stub_answers import StubAnswers
 from trace_bench.suites.registry import discover
@@ -269,3 +270,10 @@ def test_a_draw_of_the_stub_depends_on_the_example_alone(build_hf: Build) -> Non
     assert shares == sorted(shares) and shares[0] < 0.2 and shares[-1] > 0.9
     for worse, better in itertools.pairwise(right):
         assert all(b for a, b in zip(worse, better, strict=True) if a), "the same draws for every prompt"
+
+
+def test_of_a_single_split_the_asked_share_is_held_out() -> None:
+    lines = [b"%d\n" % n for n in range(200)]
+    found = pools(lines, held_out=0.9)
+    assert (len(found["train"]), len(found["test"])) == (20, 180)
+    assert sorted(found["train"] + found["test"]) == sorted(lines) and found == pools(lines[::-1], held_out=0.9)

@@ -61,11 +61,12 @@ def _splits(qa: QaSpec) -> list[str]:
     return list(dict.fromkeys((qa.train_split, qa.test_split)))
 
 
-def pools(train: list[bytes], test: list[bytes] | None = None) -> dict[str, list[bytes]]:
-    """The rows of both pools. Of one split alone, half are held out, by the hashes of their contents."""
+def pools(train: list[bytes], test: list[bytes] | None = None, *, held_out: float = 0.5) -> dict[str, list[bytes]]:
+    """The rows of both pools. Of one split alone, the share `held_out` is held out, by the hashes of their contents."""
     if test is None:
         ordered = sorted(train, key=lambda line: hashlib.sha256(line).digest())
-        train, test = ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
+        kept = round(len(ordered) * (1 - held_out))
+        train, test = ordered[:kept], ordered[kept:]
     return {"train": train, "test": test}
 
 
@@ -83,7 +84,7 @@ def _rows(qa: QaSpec, there: Kept) -> dict[str, bytes]:
     names = _splits(qa)
     limit = MOST_BYTES * (3 - len(names))
     contents = [_chosen(there.splits[name], limit, unread, f"{there.name}, split {name}") for name in names]
-    dealt = pools(*(content.splitlines(keepends=True) for content in contents))
+    dealt = pools(*(content.splitlines(keepends=True) for content in contents), held_out=qa.held_out)
     return {pool: b"".join(lines) for pool, lines in dealt.items()}
 
 

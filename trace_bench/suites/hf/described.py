@@ -41,7 +41,7 @@ _EXACT = {
     "doc": "1 if the whole answer is right after normalisation, else 0",
 }  # fmt: skip
 _SIZES: Mapping[str, Mapping[str, int]] = {
-    "bbeh": {"train": 10, "validate": 10, "test": 180},
+    "bbeh": {"train": 8, "validate": 8, "test": 160},
     "code_exec": {"train": 40, "validate": 40, "test": 80},
 }
 _SIZE = {"train": 100, "validate": 100, "test": 100}
