@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from trace_bench.resources import data_dir
+from trace_bench.suites.hf.described import METRICS
+from trace_bench.suites.hf.metrics import judge
 from trace_bench.suites.hf.rows import Item, item_of
 
 HF = Path(str(data_dir("benchmarks"))) / "hf"
@@ -66,7 +68,7 @@ def test_a_fixture_has_few_rows_and_no_row_twice(task: str) -> None:
     texts = [json.dumps(row, sort_keys=True) for found in splits.values() for row in found]
     assert len(set(texts)) == len(texts)
     for split, found in splits.items():
-        enough = 6 if split == TASKS[task]["test_split"] and len(splits) > 1 else 8
+        enough = 10 if len(splits) == 1 else 6 if split == TASKS[task]["test_split"] else 8
         assert enough <= len(found) <= 20, split
 
 
@@ -77,6 +79,16 @@ def test_each_row_of_a_fixture_is_read(task: str) -> None:
         assert 1 <= len(item.wrong) <= 3
         assert item.answer not in item.wrong
         assert (TASKS[task].get("context_format", "none") == "none") or item.paragraphs
+
+
+@pytest.mark.parametrize("task", [task for task, qa in TASKS.items() if METRICS[qa["task_type"]] != "code"])
+def test_the_metric_gives_right_answers_1_and_wrong_ones_0(task: str) -> None:
+    kind = METRICS[TASKS[task]["task_type"]]
+    for item in items(task):
+        for said in (item.answer, f"The answer is {item.answer}."):
+            assert judge(kind, said, item.gold).score == 1, said
+        for said in item.wrong:
+            assert judge(kind, said, item.gold).score == 0, said
 
 
 def test_paragraphs_have_the_spans_that_are_asked_for() -> None:

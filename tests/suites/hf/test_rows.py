@@ -12,7 +12,7 @@ import pytest
 
 from trace_bench.resources import data_dir
 from trace_bench.suites.hf import rows
-from trace_bench.suites.hf.rows import Item, Unusable, annotated, item_of, with_one_question
+from trace_bench.suites.hf.rows import Item, Unusable, annotated, item_of
 from trace_bench.suites.hf.wrong_answers import wrong_spans, wrong_target
 
 ARC = {"id": "A1", "question": "Which?", "choices": {"text": ["x", "y", "z"], "label": ["1", "2", "3"]}}
@@ -155,24 +155,30 @@ def test_converted_qasper_has_the_question_before_the_paper() -> None:
         assert read("qasper", {**row, "output": answer}).gold["answers"][0]["type"] == kind
 
 
-def test_a_paper_of_qasper_has_a_row_for_each_question() -> None:
+def test_the_first_question_on_a_paper_of_qasper_is_asked() -> None:
     nothing = {"unanswerable": False, "extractive_spans": [], "yes_no": None, "free_form_answer": "", "evidence": []}
     answers = [
-        {"answer": [{**nothing, "extractive_spans": ["a", "b"]}, {**nothing, "free_form_answer": "letters"}]},
-        {"answer": [{**nothing, "yes_no": False}, {**nothing, "unanswerable": True}]},
+        {**nothing, "extractive_spans": ["a", "b"]},
+        {**nothing, "free_form_answer": "letters"},
+        {**nothing, "yes_no": False},
+        {**nothing, "unanswerable": True},
     ]
     row = {
         "id": "p", "title": "A paper", "abstract": "On letters.",
         "full_text": {"section_name": ["Intro", None], "paragraphs": [["One.", "Two."], ["a b"]]},
-        "qas": {"question": ["Which?", "Is it?"], "question_id": ["q1", "q2"], "answers": answers},
+        "qas": {"question": ["Which?", "Is it?"], "question_id": ["q1", "q2"], "answers": [{"answer": answers}] * 2},
     }  # fmt: skip
-    first, second = (item_of(one, {"task_type": "qasper"}) for one in with_one_question(row))
-    assert first.paragraphs == (("Abstract", "On letters."), ("Intro", "One.\nTwo."), ("", "a b"))
-    assert first.gold["answers"] == [{"text": "a, b", "type": "extractive"}, {"text": "letters", "type": "abstractive"}]
-    assert second.question == "Is it?"
-    assert second.gold["answers"] == [{"text": "No", "type": "boolean"}, {"text": "Unanswerable", "type": "none"}]
-    assert [one["id"] for one in with_one_question(row)] == ["q1", "q2"]
-    assert with_one_question({"question": "?"}) == [{"question": "?"}]
+    item = item_of(row, {"task_type": "qasper"})
+    assert item.question == "Which?"
+    assert item.paragraphs == (("Abstract", "On letters."), ("Intro", "One.\nTwo."), ("", "a b"))
+    assert item.gold["answers"] == [
+        {"text": "a, b", "type": "extractive"},
+        {"text": "letters", "type": "abstractive"},
+        {"text": "No", "type": "boolean"},
+        {"text": "Unanswerable", "type": "none"},
+    ]
+    with pytest.raises(ValueError, match="row 'p': column 'qas' has an answer that says nothing"):
+        item_of({**row, "qas": {"question": ["?"], "answers": [{"answer": [nothing]}]}}, {"task_type": "qasper"})
 
 
 @pytest.mark.parametrize(("answer", "right"), [(True, "yes"), (False, "no"), ("Yes", "yes"), ("false", "no")])

@@ -193,7 +193,7 @@ def _qasper_type(answer: str, paper: str) -> str:
 
 
 def _native_qasper(row: Row, facts: Pairs) -> Item:
-    """A paper of ``allenai/qasper``, whose first question is asked (`with_one_question`)."""
+    """A paper of ``allenai/qasper``, whose rows have all questions on a paper. The first one is asked."""
     names, bodies = row.mapped("full_text", row.value("full_text"), "section_name", "paragraphs")
     sections = [(str(name or ""), "\n".join(map(str, body))) for name, body in zip(names, bodies, strict=True)]
     abstract = [("Abstract", row.text("abstract"))] if "abstract" in row else []
@@ -219,22 +219,6 @@ def _annotated_answer(row: Row, answer: object) -> dict[str, str]:
     if isinstance(answer.get("yes_no"), bool):
         return {"text": "Yes" if answer["yes_no"] else "No", "type": "boolean"}
     raise row.error("qas", "has an answer that says nothing")
-
-
-def with_one_question(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each question of `row`. Only papers of ``allenai/qasper`` have several questions in one row."""
-    qas = row.get("qas")
-    if not isinstance(qas, Mapping) or not all(isinstance(values, list) for values in qas.values()):
-        return [dict(row)]
-    count = min(map(len, qas.values()), default=0)
-    return [
-        {
-            **row,
-            "id": (qas.get("question_id") or [row.get("id")] * count)[number],
-            "qas": {key: [values[number]] for key, values in qas.items()},
-        }
-        for number in range(count)
-    ]
 
 
 def _number(row: Row, qa: Mapping[str, Any], facts: Pairs) -> Item:
