@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
@@ -14,9 +16,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.integration.cli import REPOSITORY
+from trace_bench.suites.hf.described import METRICS
 from trace_bench.suites.hf.metrics import KINDS, drop, judge, spans
 from trace_bench.suites.hf.metrics.drop import exact_and_f1
 from trace_bench.suites.hf.metrics.reading import LONGEST_ANSWER, answer_of
+from trace_bench.suites.hf.rows import item_of
 
 OPTIONS = [["A", "dog"], ["B", "cat"], ["C", "blue whale"], ["D", "a hawk"]]
 GOLD: Mapping[str, Mapping[str, Any]] = {
@@ -208,6 +213,8 @@ def test_a_long_response_without_an_explicit_answer_is_not_read_as_a_span() -> N
         ("There is no answer", "There is no answer"),
         ("unanswerable", "unanswerable"),
         ("Answer:", "Answer:"),
+        ("I think.\n<answer>\nParis\n</answer> Lyon", "Paris"),
+        ("The answer to the question is Paris.", "Paris"),
     ],
 )
 def test_the_answer_of_a_response(response: str, answer: str) -> None:
@@ -253,6 +260,10 @@ def test_drop_needs_a_right_number() -> None:
         ("-$18", "-18"), ("−18", "-18"), ("3-4", "4"), ("1{,}800", "1800"), ("It is 18 km^2", "18"), (".5", "1/2"),
         ("The answer is not 7. It is 18", "18"), ("\\boxed{18} eggs of 20", "18"), ("1.8e1", "18"),
         ("#### x\n18", "18"),
+        ("Answer: In 2 weeks she earns $18. That is 5 more.", "18"),
+        ("Answer: She makes 9 * 2 = 18", "18"), ("The answer is about 18, for 2 days", "18"), ("Answer: x = 18", "18"),
+        ("The answer is 20 - 2 = $18 for 3", "18"), ("The answer is 17 or 19 or 18", "18"),
+        ("<answer>18</answer> 3", "18"),
     ],
 )  # fmt: skip
 def test_the_number_of_a_response(response: str, value: str) -> None:
@@ -280,6 +291,23 @@ def test_the_metrics_need_the_standard_library_alone() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
     assert foreign == {"trace_bench"}, foreign
+
+
+def test_right_answers_of_the_rows_that_come_with_the_suite_score_1_and_wrong_ones_less() -> None:
+    compared = 0
+    for task in sorted((REPOSITORY / "benchmarks" / "hf").rglob("task.toml")):
+        qa = tomllib.loads(task.read_text(encoding="utf-8"))["qa"]
+        kind = METRICS[qa["task_type"]]
+        folder = REPOSITORY / "benchmarks" / "hf" / "fixtures" / qa["dataset_id"].replace("/", "--")
+        for split in {qa["train_split"], qa["test_split"]} if kind != "code" else ():
+            file = folder / f"{split}.jsonl"
+            for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+                item = item_of(json.loads(line), qa, held_out=split == qa["test_split"])
+                for response in (item.answer, f"I think so.\nAnswer: {item.answer}", f"The answer is: {item.answer}."):
+                    assert judge(kind, response, item.gold).score == 1.0, (task, response, item.gold)
+                assert all(judge(kind, wrong, item.gold).score < 1.0 for wrong in item.wrong), (task, item)
+                compared += 1
+    assert compared > 50
 
 
 def test_numbers_are_finite() -> None:

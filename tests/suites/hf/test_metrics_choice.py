@@ -26,7 +26,8 @@ CHOICES: list[tuple[str, str | None]] = [
     ("(A) is tempting, and (B) too. The answer is (D).", "D"), ("Answer: B, not A", "B"),
     ("Answer: A. I know that I am right", "A"), ("Answer: none of these", None), ("Answer: B or C", None),
     ("The answer is B and C.", None), ("The answer is not B.", None), ("The answer is a matter of taste", None),
-    ("The answer is in the text.", None),
+    ("The answer is in the text.", None), ("The answer to the question is B. (A) barks.", "B"),
+    ("<answer>C</answer>", "C"), ("A. dog barks.\nB. cat purrs.\n\nTherefore, the correct answer is **B. cat**.", "B"),
     # lines and sentences
     ("B. I am sure", "B"), ("B: because it purrs", "B"), ("B - cat", "B"), ("(C) blue whale", "C"),
     ("C\n\nIt is large. I like it.", "C"), ("It is large.\n\nC", "C"), ("It is large.\nblue whale", "C"),

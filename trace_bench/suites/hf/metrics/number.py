@@ -27,24 +27,25 @@ _NUMBER = re.compile(
 _FRACTION = re.compile(r"\\[dt]?frac\{(\d{1,20})\}\{(\d{1,20})\}")
 _CALCULATION = re.compile(r"(?=[^=\d]{0,10}\d)[\d\s+*/×÷x^().,$%−-]{1,200}=")
 _OR = re.compile(r"[.,%]?[ ]*\bor[ ]+(?=[-−$€£.\d])")
+_SENTENCE_END = re.compile(r"[.!?;]\s")
+_BEFORE = re.compile(r"[\s\"'“(*~≈_:]{0,8}(?:(?:about|approximately|around|exactly|just|only|roughly)\s+)?")
+"""What may stand before a number that starts an answer."""
 _NEGATED = re.compile(r"not\b", re.IGNORECASE)
 
 
 def number_of(response: str) -> Fraction | None:
     """The number that `response` gives as its answer, if there is one.
 
-    It is the number after the last ``####``, else the one after the last "the answer is" or the like, else the last
-    number of the response. Of "18 or 19" it is the last one, and of "5 + 13 = 18" what is after the equals sign.
+    It is the one after the last ``####``, else the one after the last "the answer is" or the like, else the last number
+    of the response. What is after these words may start with the number. If it does not, the last number of its first
+    sentence counts. Of "18 or 19" it is the last one, and of "5 + 13 = 18" what is after the equals sign.
     """
     text = _FRACTION.sub(r"\1/\2", tail(response)).replace("{,}", ",").replace("\\$", "$")
     for stated in _stated(text):
-        value = _first(stated)
+        value = _of_statement(stated)
         if value is not None:
             return value
-    last = None
-    for match in _NUMBER.finditer(text):
-        last = match
-    return None if last is None else _value(last)
+    return _last(text)
 
 
 def judge(response: str, gold: Mapping[str, Any]) -> Judgement:
@@ -70,17 +71,25 @@ def _stated(text: str) -> Iterator[str]:
             yield value[:1000]
 
 
-def _first(text: str) -> Fraction | None:
-    """The first number of `text`, after a calculation that it starts with; of alternatives the last one."""
+def _of_statement(text: str) -> Fraction | None:
+    """The number that `text` starts with, after a calculation; else the last number of its first sentence."""
     start = 0
     while calculation := _CALCULATION.match(text, start):
         start = calculation.end()
-    match = _NUMBER.search(text, start)
-    while match and (alternative := _OR.match(text, match.end())):
-        match = _NUMBER.match(text, alternative.end()) or match
-        if match.start() < alternative.end():
-            break
-    return None if match is None else _value(match)
+    before = _BEFORE.match(text, start)
+    match = _NUMBER.match(text, before.end() if before else start)
+    if match is None:
+        return _last(_SENTENCE_END.split(text[start:], maxsplit=1)[0])
+    while (alternative := _OR.match(text, match.end())) and (other := _NUMBER.match(text, alternative.end())):
+        match = other
+    return _value(match)
+
+
+def _last(text: str) -> Fraction | None:
+    last = None
+    for match in _NUMBER.finditer(text):
+        last = match
+    return None if last is None else _value(last)
 
 
 def _value(match: re.Match[str]) -> Fraction | None:

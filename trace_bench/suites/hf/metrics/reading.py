@@ -12,10 +12,11 @@ LONGEST_ANSWER = 10_000
 MOST_STATEMENTS = 20
 """Explicit answers that are looked at: the last ones."""
 MARKER = r"""
-      \banswer
+      \banswer (?:[ ]to[ ](?:the|this)[ ]question)?
       (?: [*_]{0,2}[ ]?[:=] | [ ](?:is|was|would[ ]be|must[ ]be|should[ ]be)\b )   # "answer:", "the answer is"
       [ \t:=*_`]{0,8}
     | ^[ \t#*_]{0,8}(?:the[ ])?(?:final[ ]|correct[ ])?answer[*_ \t]{0,4}$          # a heading
+    | <answer>
     | \\boxed(?=\{)
 """
 """What an explicit answer starts with: a verbose regular expression."""
@@ -33,13 +34,15 @@ def statements(text: str, marker: re.Pattern[str] = _MARKER) -> Iterator[tuple[i
     """The explicit answers of `text`, the last one first: where each starts, and its text.
 
     An answer is the rest of the line after the marker. If that is empty, it is the next paragraph. ``\\boxed{…}`` has
-    its answer in the braces.
+    its answer in the braces, and ``<answer>`` before the closing tag.
     """
     found = list(marker.finditer(text))[-MOST_STATEMENTS:]
     for match in reversed(found):
         rest = text[match.end() : match.end() + LONGEST_ANSWER]
         if match[0].lower() == "\\boxed":
             value = _braced(rest)
+        elif match[0].startswith("<"):
+            value = rest.partition("</")[0]
         else:
             value = rest.partition("\n")[0]
             if not value.strip(_DECORATION + "."):
