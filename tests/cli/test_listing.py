@@ -16,7 +16,7 @@ def test_all_tasks_are_listed_one_a_line() -> None:
     done = cli("list-tasks")
     ids = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(ids) == 166 and ids == sorted(ids) and all(id_.count(":") == 1 for id_ in ids)
+    assert len(ids) == 168 and ids == sorted(ids) and all(id_.count(":") == 1 for id_ in ids)
 
 
 @pytest.mark.parametrize("separator", [",", "+", ", "])
@@ -39,7 +39,7 @@ def test_a_known_suite_without_tasks_lists_nothing_and_says_so_apart(form: list[
 
 def test_tasks_as_json() -> None:
     rows = json.loads(cli("list-tasks", "--json").stdout)
-    assert len(rows) == 166 and all(Path(row["folder"], "task.toml").is_file() for row in rows)
+    assert len(rows) == 168 and all(Path(row["folder"], "task.toml").is_file() for row in rows)
 
 
 def test_a_further_root_adds_its_tasks() -> None:
@@ -53,7 +53,7 @@ def test_a_root_that_is_no_folder_is_refused() -> None:
 
 def test_listing_works_from_anywhere_without_an_engine(tmp_path: Path) -> None:
     done = cli("list-tasks", cwd=tmp_path, DOCKER_HOST=NO_ENGINE)
-    assert len(done.stdout.split()) == 166 and list(tmp_path.iterdir()) == []
+    assert len(done.stdout.split()) == 168 and list(tmp_path.iterdir()) == []
 
 
 def test_trainers_are_listed_with_what_they_take() -> None:

@@ -216,8 +216,10 @@ class QaSpec(Table):
     """Share of the rows of one split that are held out. A fixture has half of them held out."""
     task_type: Literal["hfqa", "bbeh", "drop", "gsm8k", "mcqa", "musique", "qasper", "strategy_qa", "code_exec"]
     """How rows are read, and which metric judges."""
-    agent: Literal["instructions", "extractor", "chain", "code"] = "instructions"
+    agent: Literal["instructions", "extractor", "chain", "code", "system_prompt"] = "instructions"
     """Agent of the task, where the config names none."""
+    tokens: bool = False
+    """Measure the error and the tokens of each answer as metrics. The agent is then ``system_prompt``."""
     question_field: str = "question"
     answer_field: str = "answer"
     context_field: str = "context"

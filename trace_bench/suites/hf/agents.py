@@ -39,6 +39,23 @@ class Question(str):
         return made
 
 
+class Answered(str):
+    """An answer of the model.
+
+    Attributes:
+        prompt_tokens, completion_tokens: of the call, as the gateway counted them.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+
+    @classmethod
+    def of(cls, text: str, prompt_tokens: int, completion_tokens: int) -> Answered:
+        made = cls(text)
+        made.prompt_tokens, made.completion_tokens = prompt_tokens, completion_tokens
+        return made
+
+
 @dataclass(frozen=True)
 class Agent:
     """An agent and its parameters.
@@ -68,6 +85,19 @@ class Asked:
             """The answer of a language model to a prompt."""
             answer = self._model.ask([{"role": "user", "content": prompt}], f"{question.place};{step}", in_stub)
             return str(answer.text)
+
+        return ask_model
+
+    def under(self, question: Question, state: Mapping[str, Any]) -> Callable[[str], Answered]:
+        """A function that asks the model `question` under a system prompt."""
+        in_stub = self._stub.answer(question.item, question.place, "answer", state)
+
+        def ask_model(system_prompt: str) -> Answered:
+            """The answer of a language model to the question, under a system prompt."""
+            system = checked_prompt(system_prompt, "system_prompt")
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": str(question)}]
+            answer = self._model.ask(messages, f"{question.place};answer", in_stub)
+            return Answered.of(answer.text, answer.prompt_tokens, answer.completion_tokens)
 
         return ask_model
 
@@ -109,6 +139,25 @@ def instructed_prompt(instructions: str, question: Question) -> str:
     if question.item.paragraphs:
         parts.append(f"Context:\n{texts_of(question.item.paragraphs)}")
     return "\n\n".join([*filter(None, parts), f"Question: {question}", "Answer:"])
+
+
+# -------------------------------------------------------------------------------------------------- system prompt
+
+
+def with_system_prompt(asked: Asked, start: str) -> Agent:
+    """One system prompt. The response is the whole answer of the model, with its tokens."""
+    ladder = _from(start or SYSTEM_PROMPTS[1], SYSTEM_PROMPTS)
+
+    def run(ops: Ops, question: Any) -> Any:
+        prompt = ops.param("system_prompt")
+        return ops.apply(asked.under(question, {"system_prompt": _text(ops, prompt)}), prompt)
+
+    return Agent(
+        (_prompt("system_prompt", "The system prompt; the question is the user's message", ladder),),
+        run,
+        "The system prompt is `system_prompt`, the user's message the question. Tokens of both and of the model's "
+        "answer count.",
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ extractor
@@ -271,6 +320,13 @@ TEMPLATES = (
     "{question}\n\nThink step by step. End with a line of the form: The answer is ...",
     "{question}\n\nThink step by step, and check each step. End with a line of the form: The answer is X. Put nothing "
     "but the label, the number, the word or the list in place of X.",
+)
+SYSTEM_PROMPTS = (
+    "Write a story in which the question comes up.",
+    "You solve word problems. Solve the problem step by step, and end with a line of #### and the number.",
+    "Answer with #### and the number, and nothing else.",
+    "You solve problems of arithmetic. List what is given and what is asked. Work it out step by step, one equation "
+    "a line, and check the units and each result. Then end with a line of #### and the final number in digits.",
 )
 RETRIEVAL = (
     "Name a paragraph.",

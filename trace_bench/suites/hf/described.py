@@ -36,10 +36,21 @@ _SCORES: Mapping[str, str] = {
     "bbeh": "1 if the answer is right by the rules of BIG-Bench Extra Hard, else 0",
     "code": "1 if the program passes all tests, else 0",
 }
-_EXACT = {
+_EXACT: dict[str, Any] = {
     "direction": "maximize", "failure": 0.0, "range": [0, 1],
     "doc": "1 if the whole answer is right after normalisation, else 0",
 }  # fmt: skip
+_TOKENS: dict[str, Any] = {
+    "error": {"direction": "minimize", "failure": 1.0, "reference": 1.0, "range": [0, 1], "doc": "1 minus the score"},
+    **{
+        f"{part}_tokens": {
+            "direction": "minimize", "failure": 20_000.0, "weight": 0.001, "reference": 1000.0,
+            "doc": f"tokens of the {what}, as the gateway counts them",
+        }
+        for part, what in (("prompt", "request"), ("completion", "answer"))
+    },
+}  # fmt: skip
+"""The metrics of a task with ``tokens = true``: all of one call of the model."""
 _SIZES: Mapping[str, Mapping[str, int]] = {
     "bbeh": {"train": 8, "validate": 8, "test": 160},
     "code_exec": {"train": 40, "validate": 40, "test": 80},
@@ -58,7 +69,10 @@ def described(raw: Mapping[str, Any]) -> dict[str, Any]:
         "statement": f"An agent that asks a language model answers the questions of a data set. The score of an answer "
         f"is {_SCORES[metric]}.",
         "score": {"direction": "maximize", "failure": 0.0, "range": [0, 1]},
-        "metrics": {"exact": _EXACT} if metric in OVERLAP else {},
+        "metrics": {
+            **({"exact": _EXACT} if metric in OVERLAP else {}),
+            **(_TOKENS if qa.get("tokens") is True else {}),
+        },
         "deterministic": False,
         "splits": _SIZE,
         "eval_kwargs": _arguments(qa, sizes),
@@ -77,11 +91,12 @@ def _arguments(qa: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any
         for split, size in sizes.items()
     }
     agents = ["code"] if qa.get("task_type") == "code_exec" else ["instructions", "extractor", "chain"]
+    agents = ["system_prompt"] if qa.get("tokens") is True else agents
     found |= {
         "agent": {
-            "type": "str", "default": qa.get("agent", "instructions"), "choices": agents,
+            "type": "str", "default": qa.get("agent", agents[0]), "choices": agents,
             "doc": "The agent: a prompt with instructions; a prompt template with a program that reads the answer; a "
-            "chain that chooses paragraphs first.",
+            "chain that chooses paragraphs first; a system prompt.",
         },
         "num_eval_repeats": {
             "type": "int", "default": 1, "minimum": 1, "maximum": 100,

@@ -12,12 +12,14 @@ from typing import Any
 from trace_bench.suites.data_files import FOLDER
 from trace_bench.suites.hf.agents import (
     Agent,
+    Answered,
     Asked,
     Question,
     with_chain,
     with_code,
     with_extractor,
     with_instructions,
+    with_system_prompt,
 )
 from trace_bench.suites.hf.code_tests import DEFAULT_SECONDS, CodeCase, extract_program, run_tests
 from trace_bench.suites.hf.described import METRICS, OVERLAP
@@ -71,9 +73,14 @@ class Gold:
 
 @dataclass(frozen=True)
 class AnswerGuide:
-    """Scores an answer by a metric of `trace_bench.suites.hf.metrics`."""
+    """Scores an answer by a metric of `trace_bench.suites.hf.metrics`.
+
+    Attributes:
+        tokens: answers are `Answered`, and their tokens are measured.
+    """
 
     kind: str
+    tokens: bool = False
 
     def __call__(self, query: Any, response: Any, reference: Gold) -> Any:
         found = judge(self.kind, _text(response), reference.item.gold)
@@ -82,11 +89,16 @@ class AnswerGuide:
             feedback += f" {found.remark}"
         if reference.split == "train" and found.score < 1.0:
             feedback += f" A right answer: {reference.item.answer}"
-        return (
-            (found.score, feedback, {"exact": found.metrics["exact"]})
-            if self.kind in OVERLAP
-            else (found.score, feedback)
-        )
+        metrics = {"exact": found.metrics["exact"]} if self.kind in OVERLAP else {}
+        if self.tokens:
+            counted: Answered = response
+            metrics |= {
+                "error": 1.0 - found.score,
+                "prompt_tokens": float(counted.prompt_tokens),
+                "completion_tokens": float(counted.completion_tokens),
+            }
+            feedback += f" {counted.prompt_tokens} tokens were read and {counted.completion_tokens} written."
+        return (found.score, feedback, metrics) if metrics else (found.score, feedback)
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,7 @@ def _text(response: object) -> str:
 def _guide(context: BuildContext, kind: str) -> Guide:
     if kind == "code":
         return ProgramGuide(context.programs, float(context.spec["qa"].get("timeout", DEFAULT_SECONDS)))
-    return AnswerGuide(kind)
+    return AnswerGuide(kind, context.spec["qa"].get("tokens") is True)
 
 
 def _agent(context: BuildContext, asked: Asked, kind: str) -> Agent:
@@ -123,6 +135,8 @@ def _agent(context: BuildContext, asked: Asked, kind: str) -> Agent:
             return with_code(asked, start)
         case "chain":
             return with_chain(asked, start)
+        case "system_prompt":
+            return with_system_prompt(asked, start)
         case "extractor":
             return with_extractor(asked, start, kind)
         case _:

@@ -8,6 +8,7 @@ a right answer. Two prompts are then compared on the same draws, and a search in
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,10 @@ WORST, BEST = 0.1, 0.95
 UNKNOWN = 0.35
 """With a prompt that is on no ladder."""
 _WORDS = ("Let me think about it.", "I look at what is given, one after the other.", "So this is settled.")
+_BRIEF = re.compile(
+    r"\b(?:brief|briefly|short|concise|concisely|nothing else|(?:number|answer) alone)\b", re.IGNORECASE
+)
+"""A system prompt that asks for a short answer, which is what the stub then gives."""
 
 
 @dataclass
@@ -46,6 +51,9 @@ class StubAnswers:
         said = item.answer if right else item.wrong[int(_unit(self.seed, place, "wrong") * len(item.wrong))]
         if self.code:
             return f"{_WORDS[0]}\n```python\n{said.rstrip()}\n```\n"
+        if "system_prompt" in state:
+            brief = _BRIEF.search(str(state["system_prompt"])) is not None
+            return f"#### {said}" if brief else f"{' '.join(_WORDS * 4)}\n#### {said}"
         if chance >= BEST - 0.3:
             return f"{' '.join(_WORDS)}\nAnswer: {said}" if "prompt_template" not in state else _concluded(said)
         return said if chance > WORST else f"{_WORDS[0]} Once there was {said}, and so on."
