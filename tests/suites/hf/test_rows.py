@@ -275,7 +275,7 @@ def test_the_wrong_program_fails_the_tests() -> None:
         ("gsm8k", {"question": ["?"], "answer": "#### 1"}, "column 'question' must have text, not list"),
         ("gsm8k", {"question": "  ", "answer": "#### 1"}, "column 'question' is empty"),
         ("arc_challenge", {**ARC, "answerKey": "D"}, "row 'A1': column 'answerKey' names the option 'D', which is not"),
-        ("arc_challenge", {**ARC, "answerKey": ""}, "row 'A1': column 'answerKey' is empty"),
+        ("arc_challenge", {**ARC, "answerKey": ""}, "row 'A1': column 'answerKey' is empty: test labels may"),
         ("arc_challenge", {**ARC, "choices": {"text": ["x"], "label": ["A", "B"]}, "answerKey": "A"},
          "row 'A1': column 'choices' has lists of different lengths"),
         ("arc_challenge", {**ARC, "choices": {"text": ["x", "y"], "label": ["A", "A"]}, "answerKey": "A"},

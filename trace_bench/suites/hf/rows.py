@@ -279,6 +279,8 @@ def _right_option(row: Row, qa: Mapping[str, Any], labels: list[str], texts: lis
             last = base + len(texts) - 1
             raise row.error(column, f"is {answer}; options have the numbers {base} to {last} (answer_index_base)")
         return answer - base
+    if answer == "":
+        raise row.error(column, "is empty: test labels may be hidden, so name another split that has them")
     name = row.checked_text(column, answer)
     for names in (labels, texts):
         if name in names:
