@@ -113,7 +113,7 @@ def test_the_answer_may_be_the_number_of_an_option(base: int, answer: int, label
 @pytest.mark.parametrize(("base", "answer"), [(0, 3), (1, 0), (0, -1), (1, 4)])
 def test_a_number_beyond_the_options_is_an_error(base: int, answer: int) -> None:
     row = {"article": "A text.", "question": "?", "options": ["x", "y", "z"], "answer": answer}
-    with pytest.raises(ValueError, match=r"'answer' is .*answer_index_base"):
+    with pytest.raises(ValueError, match=r"row '\?': column 'answer' is .*answer_index_base"):
         item_of(row, qa("quality", answer_index_base=base))
 
 

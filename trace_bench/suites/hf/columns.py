@@ -22,11 +22,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The row's id, or else the beginning of its first text."""
+        """The row's id, or else the beginning of its question, or else of its first text."""
         for column in _NAMES:
             if isinstance(self._columns.get(column), str | int):
                 return str(self._columns[column])
-        texts = (value for value in self._columns.values() if isinstance(value, str))
+        values = (self._columns.get("question"), *self._columns.values())
+        texts = (value for value in values if isinstance(value, str))
         return " ".join(next(texts, "without text").split())[:_LENGTH]
 
     def __contains__(self, column: str) -> bool:
