@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
@@ -31,6 +32,7 @@ def test_only_the_candidates_process_executes_source() -> None:
     assert len(paths) > 60
     assert {path.name: found for path in paths if (found := executing_names(path))} == {
         "candidate_runner.py": ["compile", "exec"],
+        "code_harness.py": ["eval"],  # source that runs in a candidate's process; no module imports it
         "reference.py": ["compile", "exec"],  # a task's own problem.py, with other sizes
         "in_scorer.py": ["compile", "exec"],  # for jobs that ask for it, and are unprotected
     }
@@ -42,3 +44,4 @@ def test_only_the_spawner_imports_what_executes_it() -> None:
     assert importing == ["candidate_pool.py"]
     importing = [p.name for p in package.rglob("*.py") if "in_scorer import" in p.read_text()]
     assert importing == ["candidate.py"]
+    assert not [p.name for p in package.rglob("*.py") if re.search(r"import.*\bcode_harness\b", p.read_text())]

@@ -182,13 +182,37 @@ def test_a_program_may_use_any_name_of_its_own_and_none_of_the_harness(programs:
     assert "NameError: name 'sys' is not defined" in borrowed.remark
 
 
+ANNOTATED = "def halves(a: List[int]): return a[:(len(a) + 1) // 2], a[(len(a) + 1) // 2:]"
+
+
+@pytest.mark.parametrize(
+    ("source", "passes"),
+    [
+        (ANNOTATED, False),
+        (f"import functools\n@functools.cache\n{ANNOTATED}", False),
+        (f"class A:\n  @staticmethod\n  {ANNOTATED}\nhalves = A().halves", False),
+        (f"class A:\n  a: List\n{ANNOTATED.replace(': List[int]', '')}", False),
+        (f"b: List = 3\n{ANNOTATED.replace(': List[int]', '')}", False),
+        (f"from typing import List\n{ANNOTATED}", True),
+        (f"from __future__ import annotations\n{ANNOTATED}", True),
+        (ANNOTATED.replace("List[int]", "'List[int]'"), True),
+        (ANNOTATED.replace("List[int]", "print('one') or 3"), True),
+    ],
+)
+def test_an_annotation_must_be_defined_as_in_any_module(programs: Programs, source: str, passes: bool) -> None:
+    verdict = run_tests(programs, source, HALVES)
+    assert verdict.passed == passes
+    assert passes or "an annotation cannot be evaluated (NameError: name 'List' is not defined)" in verdict.remark
+
+
 # Programs that try to pass without computing what is asked. The right answer is a text that is in the tests alone.
-KEY = "k" + "9f31c7"
+PREFIX, REST = "key-", "9f31c7"
+KEY = PREFIX + REST
 GUARDED = mbpp("f", "", f"assert f('x') == '{KEY}'", f"assert f('y') == ['{KEY}', 2]")
 FIND = f"""
-def found(values, depth=4):
+def found(values):
     for value in values:
-        if isinstance(value, str) and {KEY[1:]!r} in value and len(value) < 5000:
+        if isinstance(value, str) and value.endswith({REST!r}) and value.startswith({PREFIX!r}):
             return value
 """
 ATTACKS = {
@@ -313,7 +337,7 @@ def f(x):
     threading.Thread(target=lambda: time.sleep(99)).start()
 """,
     "a child": "import os\ndef f(x): return os.fork()",
-    "a file": f"def f(x): return open('/proc/self/environ').read() or '{KEY[:1]}'",
+    "a file": f"def f(x): return open('/proc/self/environ').read() or '{REST}'",
 }
 HONEST = {
     "honest": f"def f(x): return '{KEY}' if x == 'x' else ['{KEY}', 2]",
@@ -356,3 +380,36 @@ def test_no_program_passes_by_force(tmp_path: Path) -> None:
     verdicts = in_a_worker(tmp_path, {name: (source, GUARDED) for name, source in (HONEST | ATTACKS).items()})
     assert {name for name, verdict in verdicts.items() if verdict.passed} == {"honest"}
     assert {verdict.score for name, verdict in verdicts.items() if name != "honest"} == {0.0}
+
+
+SEARCH = f"""
+import re
+def f(x):
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            low, high = (int(end, 16) for end in line.split()[0].split("-"))
+            if " r" not in line or "[v" in line or high - low > 1 << 26:
+                continue
+            try:
+                memory.seek(low)
+                page = memory.read(high - low)
+            except (OSError, ValueError, OverflowError):
+                continue
+            for at in re.finditer(b"{REST}", page):
+                if page[at.start() - {len(PREFIX)}:at.start()] == b"{PREFIX}":  # the whole key is not in this source
+                    return "found"
+"""
+
+
+def test_no_test_is_in_the_memory_of_a_program(tmp_path: Path) -> None:
+    """The second case shows that the program finds what is there."""
+    cases = {
+        "in the tests": (SEARCH, mbpp("f", "", f"assert f('x') == 'found', '{KEY}'")),
+        "in an argument": (SEARCH, mbpp("f", "", f"assert f('{KEY}') == 'found'")),
+    }
+    verdicts = in_a_worker(tmp_path, cases, 20.0, reading=True)
+    assert {name: verdict.passed for name, verdict in verdicts.items()} == {
+        "in the tests": False,
+        "in an argument": True,
+    }
+    assert verdicts["in the tests"].held_out_remark == "The program fails its tests: an answer is wrong."

@@ -141,15 +141,45 @@ def _traceback(error, file):
     return lines
 
 
+def _evaluate_annotations():
+    """Evaluate the annotations of the program, which may name what it does not import.
+
+    Python does so where a function is defined. A candidate's process leaves them as text.
+    """
+    if type(_MODULE.get("annotations")).__name__ == "_Feature":  # from __future__ import annotations
+        return
+    classes = [value for value in _MODULE.values() if isinstance(value, type) and value.__module__ == "candidate"]
+    for scope in (_MODULE, *map(vars, classes)):
+        found = [scope.get("__annotations__", {})]
+        for value in scope.values():
+            function = value if isinstance(value, types.FunctionType) else getattr(value, "__wrapped__", None)
+            if isinstance(function, types.FunctionType) and function.__globals__ is _MODULE:
+                found.append(function.__annotations__)
+        for annotations in found:
+            for text in annotations.values():
+                if isinstance(text, str):
+                    eval(text, _MODULE, dict(scope))
+
+
+_LOADED = []
+
+
 def trace_bench_call(entry, arguments, named):
     """Call the program's function `entry`.
 
     Returns:
-        ``["answered", value]``, ``["raised", [names of its classes, text], line or None]`` or ``["missing"]``.
+        ``["answered", value]``, ``["raised", [names of its classes, text], line or None]``, ``["unloadable", why]`` or
+        ``["missing"]``.
     """
     function = _MODULE.get(entry)
     if not callable(function):
         return ["missing"]
+    if not _LOADED:
+        _LOADED.append(True)
+        try:
+            _evaluate_annotations()
+        except Exception as error:
+            return ["unloadable", f"{type(error).__name__}: {error}"]
     try:
         return ["answered", _packed(function(*_restored(arguments), **_restored(named)), _object)]
     except Exception as error:

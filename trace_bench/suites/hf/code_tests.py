@@ -170,6 +170,9 @@ class _Run:
             case ["raised", [[*names], str(text)], line] if all(isinstance(name, str) for name in names[:50]):
                 self.raised = ": ".join(filter(None, (*names[:1], text))), line if type(line) is int else None
                 return "raised", [names[:50], text]
+            case ["unloadable", str(why)]:
+                full = f"{_FAILS}: an annotation cannot be evaluated ({sentence(why, _QUOTED)})."
+                return _failed(full, f"{_FAILS}: {_PHASES['compile']}.")
             case ["missing"]:
                 missing = f"The program does not define a function named {self.case.entry}."
                 return _failed(missing, missing)
