@@ -156,6 +156,7 @@ LINES = mbpp(
     "Write a function that gives the lines of a text that have more than n letters, one by one.",
     'assert list(long_lines("""a\nbbb\n  cc""", 2)) == ["bbb",\n    "  cc"]',
     "assert set(long_lines('', 0)) == set()",
+    "n = 1\nassert list(long_lines(f'''{n}2\n\\t{n}''', n)) == ['12', '\\t1']",
 )
 CHECK = mbpp(
     "check",

@@ -77,6 +77,8 @@ RESPONSES = {
     "a helper of the prompt": ("```\ndef f(x):\n    return one() + x\n```", 6),
     "a future import": ("from __future__ import annotations\ndef f(x: Nothing):\n    return x + 1", 6),
     "a lambda": ("f = lambda x: x + 1", 6),
+    "an annotated variable": ("f: object = lambda x: x + 1", 6),
+    "line ends of Windows": ("Here:\r\n```python\r\ndef f(x):\r\n    return x + 1\r\n```\r\nDone.", 6),
     "the whole prompt again": ("def one():\n    return 1\n\ndef f(x):\n    ''' Add one. '''\n    return x + one()", 6),
 }
 ADD = humaneval(
@@ -156,7 +158,7 @@ BROKEN = {
     "a failure before a call": (mbpp("f", "", "assert unknown and f(1)"), "they fail on their own: NameError"),
     "an argument that is a function": (mbpp("f", "", "assert f(print)"), "a value of type builtin_function_or_method"),
     "a module that is not there": (mbpp("f", "", "assert f(1)", setup="import nowhere"), "nowhere"),
-    "no tests": (mbpp("f", ""), "they are not Python"),
+    "no tests": (mbpp("f", ""), "they never call it"),
 }
 
 
@@ -167,7 +169,7 @@ def test_tests_that_cannot_run_are_the_tasks_fault(programs: Programs, case: Cod
 
 
 def test_time_is_that_of_all_calls_together(programs: Programs) -> None:
-    slow = "import time\ndef unpack_runs(runs):\n    time.sleep(0.1)\n    return ''.join(a * n for a, n in runs)"
+    slow = "import time\ndef unpack_runs(runs):\n    time.sleep(0.05)\n    return ''.join(a * n for a, n in runs)"
     verdict = run_tests(programs, slow, UNPACK_RUNS, 0.5)
     assert verdict.held_out_remark == "The program fails its tests: its calls take more than 0.5 s together."
     assert judged(programs, slow, UNPACK_RUNS).passed

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Program, Programs
 from trace_bench.worker.sentences import sentence
@@ -74,7 +74,7 @@ def extract_program(response: str, case: CodeCase) -> str:
     It is the last fenced block that defines the function, else the longest block, else the whole text. For HumanEval,
     the prompt stands before it, so that its imports and functions are there; and a block may be the body alone.
     """
-    blocks = [found[2] for found in _FENCE.finditer(response)] or [response]
+    blocks = [found[2] for found in _FENCE.finditer(response.replace("\r\n", "\n"))] or [response]
     defining = [block for block in blocks if _defines(block, case.entry)]
     code = textwrap.dedent(defining[-1]) if defining else max(blocks, key=len)
     if case.style == "mbpp":
@@ -240,11 +240,11 @@ def _tests_source(case: CodeCase) -> _Tests:
         own = f"{case.setup}\n{_completed(case.prompt)}\n" + "\n".join(case.tests)
     else:
         head = _harness() + "\n"
-        tree = ast.Module([statement for test in case.tests for statement in _parsed(test, case).body], [])
-        # One statement a line, so that it can stand in a function whatever its layout was.
-        own = f"{case.setup}\n{_standard_imports(tree, case)}\ndef trace_bench_tests():\n" + textwrap.indent(
-            "\n".join(ast.unparse(statement) for statement in tree.body), "    "
-        )
+        # Written anew from the syntax trees, as a text with line breaks cannot be indented.
+        tree = ast.parse("def trace_bench_tests():\n    pass")
+        statements = [statement for test in case.tests for statement in _parsed(test, case).body]
+        cast(ast.FunctionDef, tree.body[0]).body += statements
+        own = f"{case.setup}\n{_standard_imports(tree, case)}\n{ast.unparse(tree)}\n"
     _parsed(own, case)
     return _Tests(head + own, own, head.count("\n"))
 
@@ -300,8 +300,9 @@ def _defines(code: str, entry: str) -> bool:
 def _bound(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
-    elif isinstance(statement, ast.Assign):
-        yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
     elif isinstance(statement, ast.Import | ast.ImportFrom):
         yield from (name for name, _ in imported(statement))
 
