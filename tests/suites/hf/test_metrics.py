@@ -303,7 +303,8 @@ def test_right_answers_of_the_rows_that_come_with_the_suite_score_1_and_wrong_on
             file = folder / f"{split}.jsonl"
             for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
                 item = item_of(json.loads(line), qa, held_out=split == qa["test_split"])
-                for response in (item.answer, f"I think so.\nAnswer: {item.answer}", f"The answer is: {item.answer}."):
+                said = "The answer is" if kind == "bbeh" else "Answer"  # as the official script of BBEH has it
+                for response in (item.answer, f"I think so.\n{said}: {item.answer}", f"The answer is: {item.answer}."):
                     assert judge(kind, response, item.gold).score == 1.0, (task, response, item.gold)
                 assert all(judge(kind, wrong, item.gold).score < 1.0 for wrong in item.wrong), (task, item)
                 compared += 1
