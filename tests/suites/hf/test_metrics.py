@@ -192,6 +192,11 @@ def test_an_answer_at_the_end_of_a_long_response_is_read(kind: str) -> None:
     assert judge(kind, response, GOLD[kind]).score == 1.0
 
 
+def test_an_answer_far_before_the_end_of_a_long_response_is_not_read() -> None:
+    for kind, said in {"number": "18", "choice": "B", "yes_no": "yes", "span": "Paris"}.items():
+        assert judge(kind, f"Answer: {said}\n" + "more " * 20_001, GOLD[kind]).score == 0.0
+
+
 def test_a_long_response_without_an_explicit_answer_is_not_read_as_a_span() -> None:
     response = "Paris " * LONGEST_ANSWER
     for kind in ("span", "musique", "qasper", "drop"):
@@ -234,6 +239,13 @@ def test_hotpot_gives_nothing_for_words_beside_yes_or_no() -> None:
     assert judge("qasper", "Yes, it is", {"answers": [{"text": "Yes", "type": "boolean"}]}).score == 0.5
 
 
+def test_texts_without_words_are_equal_in_musique_alone() -> None:
+    assert judge("musique", "the", {"answers": ["A"]}).metrics == {"exact": 1.0, "f1": 1.0}
+    assert judge("span", "the", {"answers": ["A"]}).metrics == {"exact": 1.0, "f1": 0.0}
+    assert judge("qasper", "the", {"answers": [{"text": "A", "type": "extractive"}]}).score == 0.0
+    assert judge("drop", "the", {"answers": [[" "], ["Bears"]]}).score == 0.0
+
+
 def test_drop_aligns_spans_so_that_the_sum_is_the_largest() -> None:
     vocabulary = ["red", "blue", "green", "old", "new", "car", "boat", "7"]
     texts = [" ".join(pair) for pair in permutations(vocabulary, 2)]
@@ -248,6 +260,7 @@ def test_drop_needs_a_right_number() -> None:
     assert judge("drop", "1801 yards", {"answers": [["1,800 yards"]]}).score == 0.0
     assert judge("drop", "1800.0 yards", {"answers": [["1,800 yards"]]}).metrics == {"exact": 1.0, "f1": 1.0}
     assert judge("drop", "Bears and Lions", {"answers": [[""], ["Lions", "Bears"]]}).score == 1.0
+    assert judge("drop", "1,800 and 3", {"answers": [["1,800", "3"]]}).score == 1.0
     assert judge("drop", "1. Bears\n2. Lions", {"answers": [["Lions", "Bears"]]}).score == 1.0
 
 

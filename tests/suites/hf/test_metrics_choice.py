@@ -27,6 +27,8 @@ CHOICES: list[tuple[str, str | None]] = [
     ("Answer: A. I know that I am right", "A"), ("Answer: none of these", None), ("Answer: B or C", None),
     ("The answer is B and C.", None), ("The answer is not B.", None), ("The answer is a matter of taste", None),
     ("The answer is in the text.", None), ("The answer to the question is B. (A) barks.", "B"),
+    ("(B) is correct. No, the answer is C.", "C"), ("The answer is C. No, B is correct.", "B"),
+    ("Answer: A big dog", None), ("The answer is B, A is wrong.", "B"), ("The answer is B, and I am sure.", "B"),
     ("<answer>C</answer>", "C"), ("A. dog barks.\nB. cat purrs.\n\nTherefore, the correct answer is **B. cat**.", "B"),
     # lines and sentences
     ("B. I am sure", "B"), ("B: because it purrs", "B"), ("B - cat", "B"), ("(C) blue whale", "C"),
@@ -57,9 +59,30 @@ def test_options_with_numbers_as_labels_or_texts() -> None:
             )
 
 
+def test_a_number_without_its_point_is_another_number() -> None:
+    assert judge("choice", "35", {"label": "A", "options": [["A", "3.5"], ["B", "7"]]}).score == 0.0
+    assert judge("choice", "3.5", {"label": "A", "options": [["A", "3.5"], ["B", "7"]]}).score == 1.0
+
+
+def test_an_option_may_be_that_none_is_right() -> None:
+    options = [["A", "21"], ["B", "42"], ["C", "None of these"], ["D", "Not enough information"]]
+    said = {"The answer is none of these.": "C", "Answer: not enough information": "D", "Answer: not B": None}
+    for response, label in said.items():
+        for right, _ in options:
+            assert judge("choice", response, {"label": right, "options": options}).score == float(right == label), (
+                response
+            )
+
+
 def test_the_pronoun_is_no_label_where_there_are_nine_options() -> None:
     options = [[letter, f"word {letter.lower()}"] for letter in "ABCDEFGHI"]
-    for response, label in {"I am sure": None, "I think H.": "H", "I.": "I", "The answer is (I)": "I"}.items():
+    for response, label in {
+        "I am sure": None,
+        "I think H.": "H",
+        "Answer: I think so": None,
+        "I.": "I",
+        "The answer is (I)": "I",
+    }.items():
         scores = {right: judge("choice", response, {"label": right, "options": options}).score for right, _ in options}
         assert [right for right, score in scores.items() if score] == ([label] if label else []), response
 

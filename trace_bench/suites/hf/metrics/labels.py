@@ -16,7 +16,6 @@ _GOES_ON = re.compile(r"\s+(?:because|since|as|and|or|is|due|given|for|but|which
 """Words that follow a label and never the article of a noun."""
 _JOINS = re.compile(r"\s*(?:[,/&]\s*)?(?:\b(?:and|or|nor)\b)?\s*")
 _NAMED = re.compile(r"(?:the )?(?:correct |right )?(?:option|choice|letter|answer)\b[ :]{0,3}", re.IGNORECASE)
-_NEGATED = re.compile(r"(?:not|neither|none|unclear|unknown)\b", re.IGNORECASE)
 _REJECTED_AFTER = re.compile(
     r"\)?[ ](?:(?:is|was|are|seems|looks)[ ](?:clearly[ ]|also[ ])?"
     r"(?:wrong|incorrect|not|false|out|unlikely|impossible)\b|isn't|can't|cannot)",
@@ -69,8 +68,6 @@ class Options(NamedTuple):
 
     def at_start(self, text: str) -> frozenset[str]:
         """The options that `text`, which follows "the answer is" or the like, starts with."""
-        if _NEGATED.match(text):
-            return frozenset()
         if found := self.alone(text):
             return found
         named = _NAMED.match(text)
