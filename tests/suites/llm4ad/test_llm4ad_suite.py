@@ -38,7 +38,7 @@ DRAWS = {
     "llm4ad:optimization/bp_2d_construct": 8,
     "llm4ad:optimization/co_bench/packing_unequal_rectangles_and_squares_co_bench": 8,
     "llm4ad:optimization/online_bin_packing_2O": 5,
-    "llm4ad:optimization/co_bench/resource_constrained_shortest_path_co_bench": 2,
+    "llm4ad:optimization/co_bench/resource_constrained_shortest_path_co_bench": 8,
     "llm4ad:optimization/set_cover_construct": 2,
     "llm4ad:optimization/tsp_gls_2O": 6,
 }

@@ -19,32 +19,35 @@ ROUNDING = 1e-9
 nothing."""
 OUT_OF_REACH = 50
 """Drawings until one has a cheapest path that breaks a limit."""
+REACH, NOISE, ROOM = 12, 5.0, 0.6
+"""How much further an arc leads at most; how far costs are from what consumption tells (standard deviation); where
+limits lie between what the most frugal path and the cheapest one consume."""
 Arcs = dict[tuple[int, int], tuple[float, list[float]]]
 
 
 def instance(rng: np.random.Generator, *, problem_size: int, n_resources: int) -> dict[str, Any]:
-    """Arcs lead to higher numbers; what is cheap consumes much. The cheapest path breaks a limit, another path breaks
-    none."""
+    """Arcs lead to higher numbers, not far; what is cheap consumes much. The cheapest path breaks a limit, another path
+    breaks none. Paths are long and resources many, so that no solver proves an optimum within the limit of a call."""
     made: dict[str, Any] = {}
     for _ in range(OUT_OF_REACH):
         made = _network(rng, int(rng.integers((problem_size + 1) // 2, problem_size, endpoint=True)), n_resources)
         frugal = _total(made, _best(made, thrift=1e6))
         cheap = _total(made, _best(made, thrift=0.0))
-        made["upper"] = frugal + np.floor(0.4 * np.maximum(0.0, cheap - frugal))
+        made["upper"] = frugal + np.floor(ROOM * np.maximum(0.0, cheap - frugal))
         if (cheap > made["upper"]).any():
             break
     return made
 
 
 def _network(rng: np.random.Generator, n: int, resources: int) -> dict[str, Any]:
-    span = max(3, n // 5)
+    span = max(3, min(REACH, n // 5))
     arcs: Arcs = {}
     for start in range(1, n):
         last = min(n, start + span)
         ends = {start + 1, *(start + rng.integers(1, last - start, size=7, endpoint=True)).tolist()}
         for end in sorted(ends):
             used = rng.integers(1, 100, size=resources, endpoint=True)
-            cost = min(200, max(1, round(101 - float(used.mean()) + float(rng.normal(0, 25)))))
+            cost = min(200, max(1, round(101 - float(used.mean()) + float(rng.normal(0, NOISE)))))
             arcs[start, end] = float(cost), used.astype(float).tolist()
     return {
         "n": n,

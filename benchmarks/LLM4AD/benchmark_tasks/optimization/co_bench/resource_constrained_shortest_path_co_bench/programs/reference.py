@@ -3,7 +3,13 @@ import heapq
 import numpy as np
 
 LEVEL = 4
-STEPS, LABELS = ((0, 0), (4, 0), (60, 0), (60, 40), (60, 30_000))[LEVEL]
+STEPS, FACTORS, WIDTH = (
+    (0, (), 0),
+    (0, (), 0),
+    (20, (1.2, 1.5), 0),
+    (200, (1.05, 1.1, 1.2), 0),
+    (200, (1.05, 1.1, 1.2), 1500),
+)[LEVEL]
 
 
 def solve(
@@ -15,9 +21,8 @@ def solve(
     vertex_resources: list[list[float]],
     graph: dict[int, list[tuple[int, float, list[float]]]],
 ) -> list[int]:
-    """Lagrangian relaxation and enumeration (Carlyle, Royset, Wood, 2008): prices for the resources from subgradient
-    steps, then partial paths in the order of the bounds that these prices give, without those that cannot keep the
-    limits."""
+    """Lagrangian relaxation and a beam of partial paths: prices for the resources from subgradient steps, then, arc by
+    arc, those partial paths that have the least bounds by these prices, of those that can keep the limits."""
     starts, ends, costs, used = [], [], [], []
     for start, arcs in graph.items():
         for end, cost, resources in arcs:
@@ -56,6 +61,9 @@ def solve(
             vertex = ends[arcs[-1]]
         return arcs
 
+    def fits(total):
+        return (total <= room).all() and (total >= need).all()
+
     best, best_cost = None, float("inf")
     prices, bound, step = np.zeros(K), -float("inf"), 1.0
     chosen = prices
@@ -63,50 +71,71 @@ def solve(
         reach, leads = to_go(costs + used @ prices)
         arcs = along(leads)
         total = used[arcs].sum(axis=0)
-        if (total <= room).all() and (total >= need).all() and costs[arcs].sum() < best_cost:
+        if fits(total) and costs[arcs].sum() < best_cost:
             best, best_cost = arcs, costs[arcs].sum()
         found = reach[1] - prices @ room
         if found > bound:
             bound, chosen = found, prices
         else:
-            step *= 0.9
+            step *= 0.97
         aim = best_cost if best is not None else 1.2 * bound + 1
         over = total - room
         if not over.any():
             break
         prices = np.maximum(0, prices + step * max(aim - found, 1e-3) / (over @ over) * over)
-    for weight in (0.1, 0.3, 1.0, 3.0, 1e6) if best is None else ():
+        for factor in FACTORS:
+            arcs = along(to_go(costs + used @ (factor * prices))[1])
+            if fits(used[arcs].sum(axis=0)) and costs[arcs].sum() < best_cost:
+                best, best_cost = arcs, costs[arcs].sum()
+    for weight in (0.1, 0.2, 0.3, 0.5, 1.0, 3.0, 1e6) if best is None else ():
         arcs = along(to_go(costs + weight * used.sum(axis=1))[1])
-        total = used[arcs].sum(axis=0)
-        if (total <= room).all() and (total >= need).all():
+        if fits(used[arcs].sum(axis=0)):
             best, best_cost = arcs, costs[arcs].sum()
             break
-    floor = [to_go(column)[0] for column in used.T]
-    reach, _ = to_go(costs + used @ chosen)
-    weights = (costs + used @ chosen).tolist()
-    consumed, limit = used.tolist(), room.tolist()
-    most = best_cost + float(chosen @ room)
-    heap, count = [(reach[1], 0, 1, 0.0, [0.0] * K, ())], 0
-    while heap and count < LABELS:
-        key, _, vertex, length, spent, arcs = heapq.heappop(heap)
-        if key >= most - 1e-9:
+    if not WIDTH:
+        return [1, *(ends[arc] for arc in best)] if best is not None else [1, n]
+
+    def at_vertices(reach):
+        return np.array([np.inf, *(reach.get(vertex, np.inf) for vertex in range(1, n + 1))])
+
+    floor = np.array([at_vertices(to_go(column)[0]) for column in used.T]).T
+    left = at_vertices(to_go(costs + used @ chosen)[0])
+    weights, credit = costs + used @ chosen, float(chosen @ room)
+    degree = max(len(arcs) for arcs in out.values())
+    leaving = np.full((n + 1, degree), -1)
+    for vertex, arcs in out.items():
+        leaving[vertex, : len(arcs)] = arcs
+    heads = np.array(ends)
+    at, length, spent = np.array([1]), np.zeros(1), np.zeros((1, K))
+    seen = np.zeros((1, n + 1), dtype=bool)
+    seen[0, 1] = True
+    history = []
+    for _ in range(n):
+        arcs = leaving[at]
+        parent, place = np.nonzero(arcs >= 0)
+        arcs = arcs[parent, place]
+        end, after = heads[arcs], spent[parent] + used[arcs]
+        key = length[parent] + weights[arcs] + left[end]
+        keep = (key < best_cost + credit - 1e-9) & ~seen[parent, end]
+        keep &= (after + floor[end] <= room + 1e-9).all(axis=1)
+        parent, arcs, end, after, key = parent[keep], arcs[keep], end[keep], after[keep], key[keep]
+        if not len(arcs):
             break
-        if vertex == n:
-            total = costs[list(arcs)].sum()
-            if total < best_cost and all(s >= low for s, low in zip(spent, need, strict=True)):
-                best, best_cost = list(arcs), total
-                most = best_cost + float(chosen @ room)
-            continue
-        for arc in out[vertex]:
-            end = ends[arc]
-            if end not in reach or length + weights[arc] + reach[end] >= most:
-                continue
-            after = [s + c for s, c in zip(spent, consumed[arc], strict=True)]
-            if any(a + f[end] > top for a, f, top in zip(after, floor, limit, strict=True)):
-                continue
-            if end == 1 or any(ends[old] == end for old in arcs):
-                continue
-            count += 1
-            further = length + weights[arc]
-            heapq.heappush(heap, (further + reach[end], count, end, further, after, (*arcs, arc)))
+        order = np.argsort(key, kind="stable")[:WIDTH]
+        parent, arcs, end, after = parent[order], arcs[order], end[order], after[order]
+        history.append((parent, arcs))
+        for number in np.flatnonzero((end == n) & (after >= need).all(axis=1)).tolist():
+            path, row = [], number
+            for before, chosen_arcs in reversed(history):
+                path.append(int(chosen_arcs[row]))
+                row = before[row]
+            if costs[path].sum() < best_cost and fits(used[path].sum(axis=0)):
+                best, best_cost = path[::-1], costs[path].sum()
+        going = end != n
+        if not going.any():
+            break
+        length = length[parent] + weights[arcs]
+        seen = seen[parent]
+        seen[np.arange(len(end)), end] = True
+        at, spent = end, after
     return [1, *(ends[arc] for arc in best)] if best is not None else [1, n]
