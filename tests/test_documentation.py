@@ -69,7 +69,7 @@ def options_of(*command: str) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_commands_that_a_page_shows_exist_with_their_options(page: Path) -> None:
     shown = re.findall(r"^ *\$ trace-bench (.*)$", page.read_text(), re.MULTILINE)
-    groups = ("new", "llm", "images", "mirror")
+    groups = ("new", "llm", "images", "mirror", "data")
     for line in shown:
         words = shlex.split(line.partition("  #")[0])
         command = words[: 2 if words[0] in groups else 1]

@@ -26,6 +26,7 @@ from trace_bench.matrix import Job
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.notebook import NotebookTable, in_notebook
 from trace_bench.planning.completion import complete_models
+from trace_bench.planning.data_sets import with_rows
 from trace_bench.records.runs import find_run
 
 __all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
@@ -54,7 +55,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> Jobs:
     Raises:
         ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
     """
-    config = complete_models(select(_loaded(config), roots))
+    config = complete_models(with_rows(select(_loaded(config), roots), roots))
     resolved = resolve(config, roots)
     return Jobs(matrix.expand(config, resolved.tasks, resolved.trainers))
 

@@ -12,6 +12,8 @@ import pytest
 from tests.analysis.folders import make_run, row
 from tests.hostile_texts import FORGED, TEXTS
 from trace_bench.analysis.frames import jobs_frame
+from trace_bench.analysis.group_tables import caveats, main_table
+from trace_bench.analysis.groups import jobs_of, summarise_groups
 from trace_bench.analysis.leaderboard_table import leaderboard_lines
 from trace_bench.analysis.standings import Standings, page, standings_of, write_standings
 from trace_bench.analysis.statistics import estimate
@@ -19,6 +21,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.records.leaderboard import rank
 from trace_bench.records.reading import read_rows
+from trace_bench.report.content import Report, read_source
 
 
 def scored(number: int, trainer: str, task: str, test: float | None, **change: Any) -> Results:
@@ -157,3 +160,24 @@ def test_importing_what_it_needs_leaves_the_environment_alone_and_half_of_scipy_
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_scores_on_a_fixture_are_marked_and_ranked_apart(tmp_path: Path) -> None:
+    fixture = {"eval_kwargs": {"fixture": True}}
+    at = (("hf:a", fixture), ("hf:a", {}), ("hf:b", fixture))
+    rows = [row(n, trainer_id="T", task_id=task, score_best=0.5, **kwargs) for n, (task, kwargs) in enumerate(at)]
+    assert [(line.task_id, line.fixture, line.rank) for line in rank(rows)] == [
+        ("hf:a", True, 1), ("hf:a", False, 1), ("hf:b", True, 1)
+    ]  # fmt: skip
+    run = make_run(tmp_path, rows=rows)
+    assert (run.root / "leaderboard.csv").read_text().splitlines()[0].endswith(",fixture")
+    text = (run.root / "leaderboard.md").read_text()
+    assert all(name in text for name in ("| hf:a |", "| hf:a (fixture) |", "| hf:b (fixture) |"))
+    assert "hf:b (fixture)" in "\n".join(leaderboard_lines(rank(rows)))
+    summary = summarise_groups(jobs_of(run), ["task_id", "trainer_id"])
+    assert summary.fixtures == 2 and "fixture: 2 jobs took the few rows" in caveats(summary)
+    shown = main_table(summary).column("task")
+    assert sorted(map(str, shown)) == ["hf:a", "hf:a (fixture)", "hf:b (fixture)"]
+    assert {group.keys["task"] for group in summary.groups} == {"hf:a", "hf:b"}, "programs get the id"
+    labels = {str(task).partition(" {")[0] for task in Report.of([read_source(run)]).jobs["task"]}
+    assert labels == {"hf:a", "hf:a (fixture)", "hf:b (fixture)"}

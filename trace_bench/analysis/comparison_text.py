@@ -17,6 +17,7 @@ from trace_bench.display.markup import markdown as table_text
 from trace_bench.display.markup import markdown_text
 from trace_bench.display.table import Table, number
 from trace_bench.records.leaderboard import hardware_sentence
+from trace_bench.records.rows import named_task
 
 _OUTCOMES = ("failed", "infrastructure", "interrupted", "skipped", "pending")
 _ARROWS = {"maximize": "↑", "minimize": "↓"}
@@ -236,7 +237,8 @@ def _differences(done: Compared, one: Comparison) -> Section:
 
 def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
     effect = task.effect
-    name = task.task_id + (f" {task.arguments}" if several else "")
+    fixture = '"fixture":true' in task.arguments
+    name = named_task(task.task_id, fixture) + (f" {task.arguments}" if several else "")
     return (
         f"{name} {_ARROWS[task.direction]}",
         str(effect.n) if effect.n_baseline is None else f"{effect.n_baseline}/{effect.n}",

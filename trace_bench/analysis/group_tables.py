@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -11,6 +12,7 @@ from trace_bench.analysis.statistics import RESAMPLES, Estimate, coverage_text, 
 from trace_bench.display.table import UNPROTECTED, Table, dollars, number
 from trace_bench.records.integrity import MARK, PAGE
 from trace_bench.records.leaderboard import hardware_sentence
+from trace_bench.records.rows import named_task
 
 DOCS = "docs/design/statistics.md"
 HELD_OUT_COVERS = "held-out covers"
@@ -78,7 +80,7 @@ def aside_table(summary: Summary) -> Table | None:
         return None
     rows = [
         (
-            *group.keys.values(),
+            *_names(group, keys),
             group.jobs,
             group.counted,
             *(group.aside.get(name) for name in ASIDE),
@@ -115,8 +117,14 @@ def _laid_out(table: Table) -> Table:
     return replace(table, shrink=_SHRINK, drop=tuple(drop))
 
 
+def _names(group: Group, keys: Sequence[str]) -> list[str]:
+    """The cells of `keys`; a task that all jobs ran on a fixture is marked."""
+    fixture = bool(group.constants["eval_kwargs"]) and json.loads(group.constants["eval_kwargs"]).get("fixture") is True
+    return [named_task(group.keys[key], fixture) if key == "task" else group.keys[key] for key in keys]
+
+
 def _cells(summary: Summary, group: Group, keys: Sequence[str]) -> tuple[Any, ...]:
-    names = [group.keys[key] for key in keys]
+    names = _names(group, keys)
     score, test = (group.normalised, group.normalised_test) if summary.averaged else (group.score, group.test)
     if group.marked:
         names[keys.index("trainer") if "trainer" in keys else 0] += UNPROTECTED
@@ -171,6 +179,9 @@ def notes(summary: Summary) -> list[str]:
         number_ = sum(group.unprotected for group in groups)
         found.append(f"{number_} unprotected jobs are in no mean, as a candidate could have written its own score; "
                      "--unprotected lets them count.")  # fmt: skip
+    if summary.fixtures:
+        found.append(f"fixture: {summary.fixtures} jobs took the few rows that come with the program, so that their "
+                     "scores are none of the data set's.")  # fmt: skip
     if any(group.flagged for group in groups):
         flagged = sum(group.flagged for group in groups)
         found.append(f"!: {flagged} jobs that count are flagged: look at them before you quote a score; {PAGE}.")

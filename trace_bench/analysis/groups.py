@@ -116,6 +116,7 @@ class Summary:
         by: the columns that were requested, and `joined` those that had to be added.
         averaged: tasks are averaged, so that only normalised scores are.
         unprotected: unprotected jobs count.
+        fixtures: jobs on the few rows of a fixture in place of a data set.
     """
 
     run_id: str
@@ -125,6 +126,7 @@ class Summary:
     averaged: bool
     unprotected: bool
     groups: Sequence[Group]
+    fixtures: int = 0
 
 
 def jobs_of(run: RunLayout) -> pd.DataFrame:
@@ -172,7 +174,11 @@ def summarise_groups(
     members = _members(jobs, columns)
     made = _Groups(jobs, able.to_numpy(), counts.to_numpy(), members, averaged, level).made(columns)
     return Summary(run_id, [LABELS[c] for c in by], [LABELS[c] for c in joined], level, averaged,
-                   unprotected or marked, made)  # fmt: skip
+                   unprotected or marked, made, int(_on_fixtures(jobs).sum()))  # fmt: skip
+
+
+def _on_fixtures(jobs: pd.DataFrame) -> pd.Series:
+    return jobs["eval_kwargs"].map(lambda arguments: arguments.get("fixture") is True)
 
 
 def countable(jobs: pd.DataFrame, *, unprotected: bool) -> tuple[pd.Series, pd.Series, bool]:

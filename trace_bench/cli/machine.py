@@ -23,6 +23,8 @@ from trace_bench.planning.environment import DOTENV, Variables, read_dotenv
 from trace_bench.planning.known_providers import KNOWN_PROVIDERS
 from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.base import CONTROLS, Backend, Host, TriesStarts
+from trace_bench.suites import data_sources
+from trace_bench.suites.hf import frozen
 from trace_bench.suites.registry import discover, load_suites
 from trace_bench.trainers.registry import list_trainers
 
@@ -69,6 +71,7 @@ def examine(backend: str, config: Path | None) -> Iterator[Finding]:
         ("images", False, _images),
         ("services", False, _services),
         ("tasks", True, lambda: f"{len(discover())} tasks"),
+        ("data", True, _data),
         ("trainers", True, _trainers),
         ("models", False, _models),
         ("disk", True, _disk),
@@ -195,6 +198,22 @@ def _services() -> str:
     """The services of suites on the host, and whether they work."""
     declared = (name for suite in load_suites().values() for name in suite.services)
     return "; ".join(f"{service.name}: {service.check()}" for service in load_services(declared).values()) or "none"
+
+
+def _data() -> str | tuple[str, str]:
+    """Collections and data sets that were fetched.
+
+    Raises:
+        EnvironmentUnavailable: one is damaged.
+    """
+    collections = {source.name: data_sources.damaged(source) for source in data_sources.SOURCES.values()
+                   if data_sources.kept(source) is not None}  # fmt: skip
+    there = collections | {kept.name: kept.damaged() for kept in frozen.everything()}
+    if bad := [name for name, lost in there.items() if lost]:
+        raise EnvironmentUnavailable(f"{', '.join(bad)} damaged; trace-bench data fetch gets what is lost again")
+    if not there:
+        return "none fetched; trace-bench data list names what there is"
+    return f"fetched: {', '.join(there)}", f"{len(there)} fetched"
 
 
 def _trainers() -> str:

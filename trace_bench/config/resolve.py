@@ -8,13 +8,13 @@ from pathlib import Path
 
 from trace_bench.arguments import describe, hint
 from trace_bench.config.models import RunConfig
-from trace_bench.config.task_choices import resolve_tasks
+from trace_bench.config.task_choices import resolve_tasks, takes_fixture
 from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
 from trace_bench.suites import data_sources, user_data
 from trace_bench.suites.hf import data as hf_data
 from trace_bench.suites.registry import TaskEntry, any_task, discover, load_suites, not_found, suite_names
-from trace_bench.suites.spec import Task, load_task_spec
+from trace_bench.suites.spec import Task, TaskSpec, load_task_spec
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.registry import load_trainer
 
@@ -102,7 +102,11 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
         except ConfigError as error:
             problems += str(error).splitlines()
             continue
-        data: tuple[tuple[str, bytes], ...] = hf_data.packed(spec.qa) if spec.qa is not None else ()
+        try:
+            data = _rows(config, named.id, spec)
+        except ConfigError as error:
+            problems.append(f"{where}: {error}")
+            continue
         if config.data_root is not None and spec.data is not None:
             unread = False
             try:
@@ -116,6 +120,15 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
             f"{config.source.where(('data_root',))}: no task of this config reads published data; delete it"
         )
     return tasks
+
+
+def _rows(config: RunConfig, task: str, spec: TaskSpec) -> tuple[tuple[str, bytes], ...]:
+    """The rows of a data set; those that were fetched only if an entry takes them, so that jobs on the fixture do not
+    depend on what was fetched."""
+    if spec.qa is None:
+        return ()
+    entries = [entry for entry in config.tasks if entry.id == task]
+    return hf_data.packed(spec.qa, rows=not all(takes_fixture(config, entry) for entry in entries))
 
 
 def _trainers(config: RunConfig, problems: list[str]) -> dict[str, type[Trainer]]:

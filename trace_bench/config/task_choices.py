@@ -13,7 +13,7 @@ from typing import Any
 
 from trace_bench.arguments import find, hint
 from trace_bench.config.frozen import FrozenDict, freeze
-from trace_bench.config.models import RunConfig, SandboxConfig
+from trace_bench.config.models import RunConfig, SandboxConfig, TaskConfig
 from trace_bench.config.objectives import EntryMode, resolve_objective
 from trace_bench.config.source import Path_
 from trace_bench.errors import ConfigError
@@ -46,6 +46,11 @@ class TaskChoice:
     @property
     def path(self) -> Path_:
         return ("tasks", self.entry)
+
+
+def takes_fixture(config: RunConfig, entry: TaskConfig) -> bool:
+    """Whether a task entry asks for the fixture in place of the data set."""
+    return entry.eval_kwargs.get("fixture", config.eval_kwargs.get("fixture")) is True
 
 
 def resolve_tasks(config: RunConfig, tasks: Mapping[str, Task], problems: list[str]) -> list[TaskChoice]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import RunConfig
 from trace_bench.config.selectors import select
+from trace_bench.planning.data_sets import with_rows
 from trace_bench.planning.models import mask_secrets, with_models
 from trace_bench.planning.prices import prices_of
 from trace_bench.planning.recording import Recording, recording_of
@@ -43,11 +44,12 @@ def complete_config(
         recording: the run that `config`, of mode replay, names, if it was read before.
 
     Raises:
-        ConfigError: a task selector, model, script or price is wrong, a key is part of the config, or the run to replay
-            cannot be read.
+        ConfigError: a task selector, model, script or price is wrong, a data set was not fetched, a key is part of the
+            config, or the run to replay cannot be read.
     """
     config = select(config, roots)
     recording = recording or recording_of(config)
+    config = with_rows(config, roots, recording)
     if recording is None:
         config = complete_models(config)
     else:

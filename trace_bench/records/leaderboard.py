@@ -22,7 +22,7 @@ from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.records import Results
 from trace_bench.records.integrity import flag_counts
-from trace_bench.records.rows import is_final, with_known_hardware
+from trace_bench.records.rows import is_final, named_task, with_known_hardware
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class LeaderboardRow:
         evaluations, train_seconds: of training alone.
         metrics, hypervolume: means over the best states and their fronts.
         hardware: as in `Results`.
+        fixture: the jobs took the few rows of a fixture in place of a data set.
     """
 
     rank: int
@@ -72,6 +73,7 @@ class LeaderboardRow:
     hypervolume: float | None
     guide: str = ""
     hardware: str = ""
+    fixture: bool = False
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
@@ -133,11 +135,12 @@ def variant_names(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]
 
 
 def task_names(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """The task of each row, with the hardware if rows of the task differ in it."""
+    """The task of each row, with the hardware if rows of the task differ in it, and marked where it is a fixture."""
     known = {(row.task_id, row.hardware) for row in rows}
     several = Counter(task_id for task_id, _ in known)
     return [
-        f"{row.task_id} on {row.hardware or 'unknown hardware'}" if several[row.task_id] > 1 else row.task_id
+        named_task(row.task_id, row.fixture)
+        + (f" on {row.hardware or 'unknown hardware'}" if several[row.task_id] > 1 else "")
         for row in rows
     ]
 
@@ -201,6 +204,7 @@ def _row(members: list[Results], everyone: Sequence[Results], variant: str) -> L
         hypervolume=_mean_or_none(row.hypervolume for row in members),
         guide=first.resolved_guide,
         hardware=first.hardware,
+        fixture=first.eval_kwargs.get("fixture") is True,
     )
 
 

@@ -152,6 +152,11 @@ def with_known_hardware(rows: Sequence[Results]) -> list[Results]:
     ]
 
 
+def named_task(task_id: str, fixture: bool) -> str:
+    """The task in tables; one on the fixture of a data set is marked, as its scores are none of the data set's."""
+    return f"{task_id} (fixture)" if fixture else task_id
+
+
 def is_final(row: Results) -> bool:
     """Whether the job has finished: it is ok, or failed for a reason of its own. A job that was cut off (also by the
     run's budget), was not executed, or failed at provider, sandbox or harness has not finished."""

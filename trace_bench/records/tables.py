@@ -169,8 +169,10 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
 
 
 def write_leaderboard(path: Path, ranked: Iterable[LeaderboardRow]) -> None:
-    """Write ``leaderboard.csv``; it has its header even if no job qualifies."""
-    rows, columns = list(ranked), LeaderboardRow.columns()
+    """Write ``leaderboard.csv``; it has its header even if no job qualifies. The column ``fixture`` is there only if a
+    row is of one, so that earlier runs are rebuilt to the byte."""
+    rows = list(ranked)
+    columns = [name for name in LeaderboardRow.columns() if name != "fixture" or any(row.fixture for row in rows)]
     metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
     cells = ([getattr(row, c) for c in columns] + [row.metrics.get(name) for name in metrics] for row in rows)
     write_csv(path, (*columns, *(f"metric_mean:{name}" for name in metrics)), cells)

@@ -30,7 +30,7 @@ from trace_bench.errors import HarnessError
 from trace_bench.records.job_states import RunProgress
 from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, hardware_sentence
 from trace_bench.records.reading import read_manifest, read_rows
-from trace_bench.records.rows import with_known_hardware
+from trace_bench.records.rows import named_task, with_known_hardware
 from trace_bench.records.runs import RunLine, describe
 
 LABEL = 70
@@ -198,10 +198,10 @@ def _task_labels(rows: Sequence[Row]) -> list[str]:
     arguments = Counter(task_id for task_id, _ in {key[:2] for key in keys})
     machines = Counter(task_id for task_id, _ in {(key[0], key[2]) for key in keys})
     texts = [
-        task_id
+        named_task(task_id, row.eval_kwargs.get("fixture") is True)
         + (f" {text}" if arguments[task_id] > 1 else "")
         + (f" on {hardware or 'unknown hardware'}" if machines[task_id] > 1 else "")
-        for task_id, text, hardware in keys
+        for row, (task_id, text, hardware) in zip(rows, keys, strict=True)
     ]
     return _unique(keys, texts)
 

@@ -1,0 +1,77 @@
+"""Settle which rows the tasks of data sets take: those of the data set that was fetched, or the few of the fixture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trace_bench.config.frozen import FrozenDict
+from trace_bench.config.models import RunConfig, TaskConfig
+from trace_bench.config.task_choices import takes_fixture
+from trace_bench.errors import ConfigError
+from trace_bench.planning.recording import Recording
+from trace_bench.suites.hf import data
+from trace_bench.suites.registry import discover
+from trace_bench.suites.spec import load_task_spec
+
+SUITE = "hf"
+FIXTURE = "fixture"
+
+
+def with_rows(config: RunConfig, roots: Sequence[Path] = (), recording: Recording | None = None) -> RunConfig:
+    """`config` where task entries say ``fixture: true`` whose data set was not fetched, in mode stub, with a warning;
+    and those that say nothing, where the jobs of `recording` took the fixture.
+
+    Raises:
+        ConfigError: the data set of an entry was not fetched, in another mode; one line each.
+    """
+    missing = {entry.id for entry in config.tasks if entry.id.startswith(f"{SUITE}:")}
+    everywhere = [*roots, *(Path(root) for root in config.task_roots)]
+    if not missing or not all(root.is_dir() for root in everywhere):
+        return config  # `resolve` says so
+    missing -= {entry.id for entry in discover([SUITE], everywhere) if entry.id in missing and _is_there(entry.folder)}
+    recorded = _recorded(recording) if recording is not None else frozenset()
+    stub = config.mode == "stub"
+    tasks: list[TaskConfig] = []
+    replaced, problems = dict[str, None](), dict[str, None]()
+    for entry in config.tasks:
+        silent = FIXTURE not in entry.eval_kwargs and FIXTURE not in config.eval_kwargs
+        if silent and (entry.id in recorded or (entry.id in missing and stub)):
+            replaced |= {} if entry.id in recorded else {entry.id: None}
+            entry = entry.model_copy(update={"eval_kwargs": FrozenDict({**entry.eval_kwargs, FIXTURE: True})})
+        elif entry.id in missing and not takes_fixture(config, entry):
+            problems[
+                f"{entry.id}: its data set has not been fetched; run: trace-bench data fetch {entry.id} (or set "
+                "eval_kwargs fixture: true for the few rows that come with the program)"
+            ] = None
+        tasks.append(entry)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return config.changed({"tasks": tuple(tasks)}, warnings=_warnings(list(replaced)))
+
+
+def _is_there(folder: Path) -> bool:
+    """Whether the data set of a task was fetched. A spec that is broken is reported by `resolve`."""
+    try:
+        qa = load_task_spec(folder).qa
+    except ConfigError:
+        return True
+    return qa is None or data.fetched(qa) is not None
+
+
+def _recorded(recording: Recording) -> frozenset[str]:
+    """Tasks whose recorded jobs all took the fixture."""
+    jobs = recording.jobs.values()
+    others = {job.task_id for job in jobs if job.eval_kwargs.get(FIXTURE) is not True}
+    return frozenset({job.task_id for job in jobs} - others)
+
+
+def _warnings(tasks: Sequence[str]) -> list[str]:
+    if not tasks:
+        return []
+    shown = ", ".join(tasks[:3]) + (f" and {len(tasks) - 3} more" if len(tasks) > 3 else "")
+    sets, has, run = ("", "has", "it runs") if len(tasks) == 1 else ("s", "have", "they run")
+    return [
+        f"{shown}: the data set{sets} {has} not been fetched, so {run} on the few rows that come with the program "
+        "(fixture: true); trace-bench data fetch gets the data"
+    ]
