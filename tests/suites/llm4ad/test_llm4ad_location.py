@@ -79,12 +79,13 @@ def test_stepwise_each_rule_by_itself(task: GetTask) -> None:
     }  # fmt: skip
     seen: list[Any] = []
 
-    def rule(now: list[int], left: list[int], *rest: Any) -> tuple[int, int]:
+    def rule(now: list[list[int]], left: list[int], *rest: Any) -> tuple[int, int]:
         seen.append((now, left, rest[0].tolist()))
+        assert rest[2].tolist() == [[1, 2, 3], [9, 9, 9]], "a row for each facility"
         return (left[-1], 0) if len(left) > 1 else (left[0], 1)
 
     assert "customer 1 demands 5, and facility 0 has only 4 left of its capacity 10" in one.refusal(small, rule)
-    assert seen == [([-1, -1, -1], [0, 1, 2], [10, 30]), ([-1, -1, 0], [0, 1], [4, 30])]
+    assert seen == [([[], []], [0, 1, 2], [10, 30]), ([[2], []], [0, 1], [4, 30])]
     assert one.play(in_order([0, 1, 0]), small) == 1 + 9 + 3
     assert "step 1: customer 0 is assigned already, to facility 1" in one.refusal(small, lambda *_: (0, 1))
     assert "the facility of step 0 must be within 0 .. 1" in one.refusal(small, lambda *_: (0, 2))

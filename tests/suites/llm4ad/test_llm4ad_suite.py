@@ -32,6 +32,16 @@ from trace_bench.worker.problem import Problem, Programs
 from trace_bench.worker.training import Rollout
 
 TASKS = sorted(task for task, folder in folders().items() if (folder / "programs").is_dir())
+
+
+def own_stateless(task: str) -> bool | None:
+    """Whether the stateless reference is a program of its own; None for a task without that form."""
+    candidates = task_of(task).spec.candidates
+    assert candidates is not None
+    return None if candidates.stateless is None else candidates.stateless != candidates.reference
+
+
+STATELESS = {task: own for task in TASKS if (own := own_stateless(task)) is not None}
 SLICE = {"num_train": 1, "num_validate": 0}
 DRAWS = {
     "llm4ad:online_bin_packing_local": 5,
@@ -146,6 +156,33 @@ def test_reference_beats_template_beats_worse_on_all_instances(
 ) -> None:
     size = {"size": "small"} if task_of(battery).spec.sizes else {}
     check_order(build_task(battery, seed=seed, **size), battery, programs)
+
+
+def check_stateless(problem: Problem, task: str, programs: Programs) -> None:
+    candidates = task_of(task).spec.candidates
+    assert candidates is not None and candidates.stateless is not None
+    rollouts = {name: run(problem, task, name, programs) for name in (candidates.template, candidates.stateless)}
+    assert not any(r.failed for found in rollouts.values() for r in found), rollouts
+    template, reference = (mean(r.score for r in found) for found in rollouts.values())
+    assert problem.better(reference, template), f"{reference} is no better than the template, {template}"
+    assert not any("better than the best known score" in r.feedback for r in rollouts[candidates.stateless])
+
+
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=() if own else pytest.mark.slow) for task, own in STATELESS.items()]
+)
+def test_the_stateless_reference_beats_the_template(task: str, build_task: BuildTask, programs: Programs) -> None:
+    draws = max(3, DRAWS.get(task, 1))
+    problem = build_task(task, seed=123, form="stateless", **sliced(task) | {"num_train": draws})
+    check_stateless(problem, task, programs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", STATELESS)
+def test_the_stateless_reference_beats_the_template_at_the_standard_size(
+    task: str, build_task: BuildTask, programs: Programs
+) -> None:
+    check_stateless(build_task(task, seed=123, form="stateless"), task, programs)
 
 
 @every

@@ -34,8 +34,10 @@ def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:
     demands, room = instance["demands"].tolist(), instance["capacities"].tolist()
     n, m = len(demands), len(room)
     of, left = [-1] * n, list(range(n))
+    served: list[list[int]] = [[] for _ in room]
+    costs = np.ascontiguousarray(instance["costs"].T)  # the program sees rows of facilities, as LLM4AD shows them
     for step in range(n):
-        given = program(list(of), list(left), np.array(room), instance["demands"], instance["costs"])
+        given = program(list(map(list, served)), list(left), np.array(room), instance["demands"], costs)
         pair = checks.sequence(given, f"the customer and facility of step {step}", length=2)
         customer = checks.integer(pair[0], f"the customer of step {step}", low=0, high=n - 1)
         facility = checks.integer(pair[1], f"the facility of step {step}", low=0, high=m - 1)
@@ -47,6 +49,7 @@ def answer(program: Callable[..., Any], instance: dict[str, Any]) -> list[int]:
                 f"{room[facility]} left of its capacity {instance['capacities'][facility]}"
             )
         of[customer] = facility
+        served[facility].append(customer)
         room[facility] -= demands[customer]
         left.remove(customer)
     return of

@@ -9,7 +9,7 @@ PLAN = []
 
 
 def select_next_assignment(
-    assignments: list[int],
+    assignments: list[list[int]],
     remaining_customers: list[int],
     remaining_capacities: np.ndarray,
     customer_demands: np.ndarray,
@@ -17,8 +17,8 @@ def select_next_assignment(
 ) -> tuple[int, int]:
     """Follows a plan made at the first call: customers by regret (Martello and Toth, 1981), then moves and swaps of
     customers until none helps; then again and again a few customers of some facilities are assigned anew."""
-    if all(facility < 0 for facility in assignments):
-        PLAN[:] = planned(assignment_costs.astype(float), customer_demands, remaining_capacities).tolist()
+    if not any(assignments):
+        PLAN[:] = planned(assignment_costs.T.astype(float), customer_demands, remaining_capacities).tolist()
     customer = remaining_customers[0]
     return customer, PLAN[customer]
 

@@ -2,7 +2,7 @@ import numpy as np
 
 
 def select_next_assignment(
-    assignments: list[int],
+    assignments: list[list[int]],
     remaining_customers: list[int],
     remaining_capacities: np.ndarray,
     customer_demands: np.ndarray,
