@@ -138,7 +138,7 @@ def test_the_installed_package_lists_tasks_trainers_and_schemas(installed: Insta
     assert installed.run("trace-bench", "--version").stdout.startswith("trace-bench ")
     tasks = installed.run("trace-bench", "list-tasks", "--json")
     rows = json.loads(tasks.stdout)
-    assert len(rows) == 115 and all(str(installed.venv) in row["folder"] for row in rows), tasks.stderr
+    assert len(rows) == 168 and all(str(installed.venv) in row["folder"] for row in rows), tasks.stderr
     assert "NoOp\tavailable" in installed.run("trace-bench", "list-trainers").stdout.splitlines()
     assert json.loads(installed.run("trace-bench", "schema", "results").stdout)["$schema"]
     assert list(installed.folder.iterdir()) == []

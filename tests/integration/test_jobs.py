@@ -78,7 +78,7 @@ def test_the_salt_is_published_when_the_run_is_over(smoke: dict[str, Any]) -> No
 def test_every_shipped_task_builds_and_scores_under_noop(full: bool, images: Path, tmp_path: Path) -> None:
     listed = cli("list-tasks", "--bench", "internal,trace_examples").stdout.split()
     tasks = [t for t in listed if t != "internal:non_trainable"]
-    assert len(tasks) == 9
+    assert len(tasks) == 11
     # Of the 65 others some, which tests/suites scores without containers; all of them under --full (test_llm4ad).
     tasks += KINDS if full else KINDS[:2]
     got = run(tmp_path, images, tasks=tasks, trainers=["NoOp"], max_workers=2,

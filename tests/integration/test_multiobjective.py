@@ -61,9 +61,10 @@ def test_the_shipped_config_and_the_prototypes_are_the_same_18_jobs() -> None:
 
 
 @pytest.fixture(scope="module")
-def traded(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
-    """The shipped config on a few examples, and with ParetobasedPS: 24 jobs, each ok."""
+def traded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
+    """The shipped config on a few examples, and with ParetobasedPS: 24 jobs. Without --full, two trainers: 12 jobs."""
     shipped: dict[str, Any] = yaml.safe_load(PATH.read_text())
+    first = 0 if request.config.getoption("--full") else 2
     steps = {"num_steps": 3, "num_candidates": 3, "num_proposals": 2, "batch_size": 1}
     return record(
         tmp_path_factory.mktemp("traded"),
@@ -71,7 +72,7 @@ def traded(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
         llm={"model": "stub"},
         seeds=[42],
         tasks=shipped["tasks"],
-        trainers=[*shipped["trainers"], {"id": "ParetobasedPS", "params": steps}],
+        trainers=[*shipped["trainers"][first:], {"id": "ParetobasedPS", "params": steps}],
         eval_kwargs={"num_train": 4, "num_validate": 3, "num_test": 0, "difficulty": 3},
     )
 
@@ -95,7 +96,7 @@ def point(metrics: dict[str, float]) -> list[float]:
 
 def test_each_job_compares_by_the_mode_of_its_entry(traded: RunLayout) -> None:
     rows = results(traded)
-    assert len(rows) == 24 and all((row["status"], row["integrity_flags"]) == ("ok", "") for row in rows)
+    assert len(rows) in (12, 24) and all((row["status"], row["integrity_flags"]) == ("ok", "") for row in rows)
     for row in rows:
         assert row["objective"] == row["eval_kwargs"]["objective_mode"] and row["score_direction"] == "maximize"
         assert row["score_best"] == pytest.approx(weighted(row["metrics_best"]))
@@ -119,7 +120,7 @@ def test_searches_find_states_that_trade_one_metric_for_another(traded: RunLayou
             points = [point(each["metrics"]) for each in front["points"]]
             assert not any(dominates(one, other) for one in points for other in points)
             sizes.append(len(points))
-    assert len(sizes) == 8 and max(sizes) > 1
+    assert len(sizes) in (4, 8) and max(sizes) > 1
 
 
 def test_the_report_shows_the_metrics_of_each_entry(traded: RunLayout, tmp_path: Path) -> None:

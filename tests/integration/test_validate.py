@@ -72,7 +72,7 @@ def test_all_that_ships_builds_in_its_image(
         assert built.returncode == 0, built.stderr
     tasks = [task for task in cli("list-tasks").stdout.split()
              if every or task in SOME]  # fmt: skip
-    assert len(tasks) == (115 if every else len(SOME))
+    assert len(tasks) == (168 if every else len(SOME))
     config = write_config(tmp_path, tasks=tasks, trainers=["NoOp", "PrioritySearch"], max_workers=2)
     done = cli("validate", "--config", str(config), "--json", "--no-build", home=images)
     assert done.returncode == 0, done.stdout + done.stderr

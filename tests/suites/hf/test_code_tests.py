@@ -368,7 +368,7 @@ def build(context):
 
 
 def in_a_worker(
-    folder: Path, work: dict[str, tuple[str, CodeCase]], seconds: float = 2.0, *, reading: bool = False
+    folder: Path, work: dict[str, tuple[str, CodeCase]], seconds: float = 1.0, *, reading: bool = False
 ) -> dict[str, CodeVerdict]:
     """Verdicts of a real worker, whose candidates are forked from a process that has seen no test."""
     text = json.dumps([[name, source, *vars(case).values()] for name, (source, case) in work.items()])

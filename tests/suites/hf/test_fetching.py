@@ -85,6 +85,7 @@ def test_the_recorded_revision_is_kept_until_another_one_is_named(hub: Publisher
     assert lock(home)[GSM8K]["main"]["revision"] == commit(2) and len(rows_of(home, "test")) == 2
 
 
+@pytest.mark.slow
 def test_equal_rows_make_equal_files(hub: Publisher, home: Path) -> None:
     hub.publish(GSM8K, SOME, commit(1))
     fetch(hub)
@@ -195,6 +196,7 @@ def test_a_copy_on_disk_is_taken(home: Path, tmp_path: Path, name: str, content:
         assert found == ROWS
 
 
+@pytest.mark.slow
 def test_a_copy_that_cannot_be_read_is_one_sentence(home: Path, tmp_path: Path) -> None:
     for name, content, said in (
         ("train.parquet", b"no parquet", "train.parquet: cannot be read as rows"),

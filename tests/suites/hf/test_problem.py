@@ -238,7 +238,10 @@ def test_an_answer_that_the_provider_cut_off_is_no_wrong_answer(
 # ----------------------------------------------------------------------------------------------------- stub model
 
 
-@pytest.mark.parametrize("task", KINDS)
+@pytest.mark.parametrize(
+    "task",
+    [pytest.param(t, marks=() if t in ("hf:hotpot_qa", "hf:arc_challenge") else pytest.mark.slow) for t in KINDS],
+)
 def test_better_prompts_get_better_answers_of_the_stub(task: str, build_hf: Build, programs: Programs) -> None:
     """The stub's words, judged as any answer: the top of each ladder is better than its bottom over many seeds."""
     totals = {"worst": 0.0, "start": 0.0, "best": 0.0}

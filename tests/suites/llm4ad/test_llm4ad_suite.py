@@ -42,6 +42,8 @@ def own_stateless(task: str) -> bool | None:
 
 
 STATELESS = {task: own for task in TASKS if (own := own_stateless(task)) is not None}
+SHORT = {"llm4ad:optimization/tsp_construct", "llm4ad:optimization/qap_construct"}
+"""Of those, tasks whose fresh processes take seconds and no minute."""
 SLICE = {"num_train": 1, "num_validate": 0}
 DRAWS = {
     "llm4ad:online_bin_packing_local": 5,
@@ -169,7 +171,8 @@ def check_stateless(problem: Problem, task: str, programs: Programs) -> None:
 
 
 @pytest.mark.parametrize(
-    "task", [pytest.param(task, marks=() if own else pytest.mark.slow) for task, own in STATELESS.items()]
+    "task",
+    [pytest.param(task, marks=() if own and task in SHORT else pytest.mark.slow) for task, own in STATELESS.items()],
 )
 def test_the_stateless_reference_beats_the_template(task: str, build_task: BuildTask, programs: Programs) -> None:
     draws = max(3, DRAWS.get(task, 1))
