@@ -11,13 +11,11 @@ from tests.integration.cli import REPOSITORY, run
 
 pytestmark = pytest.mark.docker
 
-SHORT = "published_mcts_ahd_admissible_set"
 PATHS = sorted((REPOSITORY / "configs").glob("published_*.yaml"))
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param(p, id=p.stem, marks=() if p.stem == SHORT else pytest.mark.slow) for p in PATHS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_published_config_runs_cut_down(path: Path, images: Path, tmp_path: Path) -> None:
     config = yaml.safe_load(path.read_text())
     if "co_bench" in path.stem:

@@ -112,6 +112,7 @@ def test_calls_are_metered_in_processes_of_their_own(folder: Path, build_at: Bui
     assert rollout.score == 3 and "True" in rollout.feedback
 
 
+@pytest.mark.slow
 def test_the_limit_of_cpu_time_holds_for_all_calls_together(folder: Path, build_at: Build, programs: Programs) -> None:
     problem = build_at(folder, form="stateless", num_train=1)
     assert "[1, 1, 1]" in said(problem, WORKS.format(seconds=0.5), programs)[0]
