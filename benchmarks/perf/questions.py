@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -21,39 +22,44 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from trace_bench.resources import data_dir
 from trace_bench.worker.loopback import post
 
 TRACE_BENCH = [sys.executable, "-m", "trace_bench"]
 
 
-def write_task(root: Path, rows: int) -> None:
-    """A task ``hf:many`` below `root` whose data set has `rows` rows in each pool."""
-    folder = root / "many"
-    source = (data_dir("benchmarks") / "hf" / "gsm8k" / "task.toml").read_text(encoding="utf-8")
-    for pool in ("train", "test"):
-        (folder / "data" / pool).mkdir(parents=True, exist_ok=True)
-        with (folder / "data" / pool / "rows.jsonl").open("w", encoding="utf-8") as file:
+def fetch_rows(root: Path, rows: int) -> None:
+    """Have GSM8K hold `rows` rows in each split, in a home of its own below `root`."""
+    copy = root / "copy"
+    copy.mkdir()
+    for split in ("train", "test"):
+        with (copy / f"{split}.jsonl").open("w", encoding="utf-8") as file:
             for n in range(rows):
-                question = f"Ana has {n} boxes with 4 pens each ({pool}). How many pens has she?"
+                question = f"Ana has {n} boxes with 4 pens each ({split}). How many pens has she?"
                 file.write(json.dumps({"question": question, "answer": f"She has {4 * n}.\n#### {4 * n}"}) + "\n")
-    (folder / "task.toml").write_text(f'suite = "hf"\n{source}', encoding="utf-8")
+    os.environ["TRACE_BENCH_HOME"] = str(root / "home")
+    _call("data", "fetch", "hf:gsm8k", "--from", str(copy))
+
+
+def _call(*arguments: str) -> None:
+    done = subprocess.run([*TRACE_BENCH, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
 
 
 def measured(root: Path, examples: int, agent: str) -> tuple[float, float]:
     """Seconds of the score phase, and the largest resident size of a process in MiB."""
     config = {
-        "mode": "stub", "backend": "local", "runs_dir": str(root / "runs"), "task_roots": [str(root)],
-        "tasks": [{"id": "hf:many",
+        "mode": "stub", "backend": "local", "runs_dir": str(root / "runs"),
+        "tasks": [{"id": "hf:gsm8k",
                    "eval_kwargs": {"num_train": 1, "num_validate": 1, "num_test": examples, "agent": agent}}],
         "trainers": ["NoOp"], "run_id": f"{agent}-{examples}", "score_timeout": 3600,
     }  # fmt: skip
     path = root / "config.json"
     path.write_text(json.dumps(config), encoding="utf-8")
-    subprocess.run([*TRACE_BENCH, "run", str(path)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _call("run", str(path))
     (events,) = (root / "runs" / f"{agent}-{examples}").glob("jobs/*/events.jsonl")
     lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
-    (seconds,) = [line["seconds"] for line in lines if line.get("phase") == "score"]
+    (seconds,) = [line["seconds"] for line in lines if line.get("phase") == "score" and "seconds" in line]
     return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
@@ -92,7 +98,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        write_task(root, asked.examples + 10)
+        fetch_rows(root, asked.examples + 10)
         for examples in (asked.examples // 10, asked.examples):
             seconds, size = measured(root, examples, asked.agent)
             ratio = seconds / bare(examples)
