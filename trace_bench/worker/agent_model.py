@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trace_bench.errors import Boundary, TraceBenchError
-from trace_bench.worker.loopback import error_of, post
+from trace_bench.worker.loopback import call_headers, error_of, post
 from trace_bench.worker.problem import ProblemError
 from trace_bench.worker.training import StopTraining
 
@@ -64,11 +61,8 @@ class AgentModel:
         """
         if self._port is None:
             raise ProblemError("the model was asked while the problem was built; ask it in the agent")
-        headers = {"X-Trace-Bench-Slot": f"agent={place}"}
-        if in_stub:
-            answer = {"name": "answer", "kind": "text", "value": "", "alternatives": [in_stub], "format": "verbatim"}
-            packed = zlib.compress(json.dumps([answer]).encode())
-            headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
+        answer = {"name": "answer", "kind": "text", "value": "", "alternatives": [in_stub], "format": "verbatim"}
+        headers = call_headers(f"agent={place}", [answer] if in_stub else ())
         request = {"model": self._name, "messages": list(messages)}
         try:
             status, reply = post(self._port, "/v1/chat/completions", request, headers)

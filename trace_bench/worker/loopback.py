@@ -5,8 +5,10 @@ Standard library only: imported inside images that hold nothing else.
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -29,6 +31,15 @@ def post(port: int, path: str, request: Mapping[str, Any], headers: Mapping[str,
         return response.status, json.loads(text)
     except ValueError:
         return response.status, None
+
+
+def call_headers(slot: str, variables: Sequence[Mapping[str, Any]] = ()) -> dict[str, str]:
+    """The private headers of a model call (``docs/design/stub-model.md``): its place, and what a built-in model may
+    change."""
+    if not variables:
+        return {"X-Trace-Bench-Slot": slot}
+    packed = base64.b64encode(zlib.compress(json.dumps(list(variables)).encode()))
+    return {"X-Trace-Bench-Slot": slot, "X-Trace-Bench-Variables": packed.decode()}
 
 
 def error_of(reply: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from trace_bench.suites.hf.data import pools
 from trace_bench.suites.hf.rows import Item
 from trace_bench.suites.hf.stub_answers import StubAnswers
 from trace_bench.suites.registry import discover
+from trace_bench.suites.spec import load_task_spec
 from trace_bench.worker.agent_model import ModelFailed
 from trace_bench.worker.evaluate import evaluate_state
 from trace_bench.worker.problem import Problem, ProblemError, Programs
@@ -280,3 +281,11 @@ def test_of_a_single_split_the_asked_share_is_held_out() -> None:
     found = pools(lines, held_out=0.9)
     assert (len(found["train"]), len(found["test"])) == (20, 180)
     assert sorted(found["train"] + found["test"]) == sorted(lines) and found == pools(lines[::-1], held_out=0.9)
+
+
+def test_a_chain_is_offered_where_there_are_texts_to_choose_from() -> None:
+    specs = {entry.id: load_task_spec(entry.folder) for entry in discover(["hf"])}
+    for task, spec in specs.items():
+        assert spec.qa is not None
+        choices = spec.eval_kwargs["agent"].choices or ()
+        assert ("chain" in choices) == (spec.qa.context_format != "none"), task

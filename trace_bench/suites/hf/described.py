@@ -90,7 +90,9 @@ def _arguments(qa: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any
         }
         for split, size in sizes.items()
     }
-    agents = ["code"] if qa.get("task_type") == "code_exec" else ["instructions", "extractor", "chain"]
+    agents = ["code"] if qa.get("task_type") == "code_exec" else ["instructions", "extractor"]
+    if qa.get("context_format", "none") != "none":
+        agents += ["chain"]  # without texts it would have none to choose from
     agents = ["system_prompt"] if qa.get("tokens") is True else agents
     found |= {
         "agent": {

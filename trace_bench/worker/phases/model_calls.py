@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trace_bench.worker.checkpoint import Watch
-from trace_bench.worker.loopback import error_of, post
+from trace_bench.worker.loopback import call_headers, error_of, post
 from trace_bench.worker.phases import PhaseFailure
 from trace_bench.worker.training import Slot, StopTraining
 
@@ -56,17 +53,14 @@ class ModelCalls:
             StopTraining: the budget is used up, or a stop was asked for.
             PhaseFailure: at ``provider``: the gateway has no answer.
         """
-        headers = {"X-Trace-Bench-Slot": str(slot)}
-        if variables:
-            packed = zlib.compress(json.dumps(list(variables)).encode())
-            headers["X-Trace-Bench-Variables"] = base64.b64encode(packed).decode()
+        headers = call_headers(str(slot), variables)
         request = {"model": self._model, "messages": messages, **options}
         return self._post("/v1/chat/completions", request, headers, refusable=True)
 
     def embed(self, texts: Sequence[str], slot: Slot, model: str = "") -> list[list[float]]:
         """One vector for each text, in order. Raises as `chat` does."""
         request = {"model": model or self._model, "input": list(texts)}
-        reply = self._post("/v1/embeddings", request, {"X-Trace-Bench-Slot": str(slot)}, refusable=False)
+        reply = self._post("/v1/embeddings", request, call_headers(str(slot)), refusable=False)
         try:
             rows = sorted(reply["data"], key=lambda row: row["index"])
             vectors = [[float(x) for x in row["embedding"]] for row in rows]
