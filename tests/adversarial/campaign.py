@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,8 @@ TASKS = Path(__file__).parent / "tasks"
 SEED = 7
 FAILURE = {"solve": -5000.0, "policy": 1000.0, "fit": 1e6}
 SPLITS = ("train", "test")
+INSTANCES = 1
+"""Of each split, as in tasks/problem.py."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,12 @@ def prepare(folder: Path) -> Path:
         shutil.copy(TASKS / "problem.py", place)
         own = game(interaction, folder)
         plain = own.HONEST.replace("def honest", f"def {own.ENTRY}")
-        sources = {HONEST: {"source": plain, "filler": "", "times": 0, "by_guide": False}}
+        ease = {"filler": "", "times": 0, "by_guide": False, "wall_seconds": 20.0, "cpu_seconds": 20.0}
+        sources = {HONEST: {"source": plain, **ease}}
         for attack in ATTACKS.values():
-            text = source_of(attack, own.ENTRY, own.HONEST)
             sources[attack.name] = {
-                "source": text, "filler": attack.filler, "times": attack.times, "by_guide": attack.by_guide,
+                "source": source_of(attack, own.ENTRY, own.HONEST), "filler": attack.filler, "times": attack.times,
+                "by_guide": attack.by_guide, "wall_seconds": attack.timeout_seconds, "cpu_seconds": attack.cpu_seconds,
             }  # fmt: skip
         (place / "sources.json").write_text(json.dumps(sources))
     return folder
@@ -101,6 +104,7 @@ def prepare(folder: Path) -> Path:
 @dataclass(frozen=True)
 class Example:
     split: str
+    attack: str
     honest: bool
     score: float
     failed: bool
@@ -109,34 +113,52 @@ class Example:
 
 @dataclass(frozen=True)
 class Job:
-    """What is on disk of one job, and what its honest scores are by hand."""
+    """The files of one job about one of its attacks, and the honest scores by hand.
+
+    Attributes:
+        attack: whose examples are read.
+        first: True if the attack is the job's program under search.
+    """
 
     folder: Path
+    attack: str
+    first: bool
     interaction: str
     root: Path
     meta: dict[str, Any]
     result: dict[str, Any]
     salt: str
 
-    def examples(self, state: str = "initial") -> list[Example]:
+    def all_examples(self, state: str = "initial") -> list[Example]:
+        """The examples of all attacks of the job."""
         told = json.loads((self.folder / "attempts" / "1" / "out" / "result.json").read_text())["scores"][state]
         return [
-            Example(e["split"], e["id"].endswith("honest"), e["score"], e["failed"], e["feedback"])
+            Example(split, name, kind == "honest", e["score"], e["failed"], e["feedback"])
             for e in told["examples"]
+            for split, _, name, kind in [e["id"].split("-")]
         ]
+
+    def examples(self, state: str = "initial") -> list[Example]:
+        """The examples of this attack, and of the honest program after each."""
+        return [example for example in self.all_examples(state) if example.attack == self.attack]
+
+    def source(self) -> str:
+        """The attack's source."""
+        own = game(self.interaction, self.root)
+        return source_of(ATTACKS[self.attack], own.ENTRY, own.HONEST)
 
     def honest_scores(self, split: str) -> list[float]:
         """Of the honest program on each instance of `split`: drawn anew here, and scored by hand."""
         seed = split_seed(self._context(), split)
         own = game(self.interaction, self.root)
-        return [own.honest_score(instance) for instance in own.instances(seed, 2)]
+        return [own.honest_score(instance) for instance in own.instances(seed, INSTANCES)]
 
     def failures(self, split: str) -> list[float]:
         """What a failure is worth on each instance of `split`."""
         if self.interaction not in KINDS:
-            return [FAILURE[self.interaction]] * 2
+            return [FAILURE[self.interaction]] * INSTANCES
         own = game(self.interaction, self.root)
-        return [own.failure(instance) for instance in own.instances(split_seed(self._context(), split), 2)]
+        return [own.failure(instance) for instance in own.instances(split_seed(self._context(), split), INSTANCES)]
 
     def expected(self, split: str, outcome: str) -> list[float]:
         """Of each example in order, the attack's and the honest one's: if the attack comes to `outcome`."""
@@ -160,32 +182,56 @@ class Campaign:
     stderr: str
 
 
+AT_ONCE = 24
+"""Attacks of one kind that share a sandbox."""
+Group = tuple[tuple[str, ...], str]
+"""Attacks that share a job, and the interaction that they use."""
+
+
+def alone(pairs: Iterable[tuple[str, str]]) -> list[Group]:
+    """Each pair of attack and interaction as a group of its own."""
+    return [((name,), interaction) for name, interaction in pairs]
+
+
+def together(pairs: Iterable[tuple[str, str]]) -> list[Group]:
+    """Groups of attacks with one interaction and one place in the registry; those that hang stand apart."""
+    kinds: dict[tuple[str, bool], list[str]] = {}
+    for name, interaction in pairs:
+        kinds.setdefault((interaction, ATTACKS[name].timeout_seconds < HANGS_BELOW), []).append(name)
+    found = []
+    for (interaction, hangs), names in kinds.items():
+        size = AT_ONCE // 4 if hangs else AT_ONCE
+        found += [(tuple(names[at : at + size]), interaction) for at in range(0, len(names), size)]
+    return found
+
+
+HANGS_BELOW = 20.0
+"""Seconds; an attack with a shorter limit of time is one that uses it up."""
+
+
 def wage(
     folder: Path,
     home: Path,
-    pairs: Iterable[tuple[str, str]],
+    groups: Sequence[Group],
     *,
     trainers: list[Any] | None = None,
     workers: int = 3,
     config_of: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Campaign:
-    """One run with a job for each attack and interaction of `pairs`, and honest ones among them; `config_of` are more
-    keys of its config, `environment` variables of the command."""
+    """One run with a job for each group, and honest ones among them; `config_of` are more keys of its config,
+    `environment` variables of the command."""
     tasks: list[dict[str, Any]] = []
     # Those that hang come first, so that none of them is the last alone.
-    for at, (name, interaction) in enumerate(sorted(pairs, key=lambda pair: ATTACKS[pair[0]].timeout_seconds)):
-        one = ATTACKS[name]
-        limits = {"timeout_seconds": one.timeout_seconds, "cpu_seconds": one.cpu_seconds}
-        tasks.append({"id": f"internal:{interaction}", "eval_kwargs": {"attack": name, **limits}})
-        if at % 10 == 0:
-            # The number makes it a job of its own; the honest program never comes near it.
-            own = {"attack": HONEST, "timeout_seconds": 1000.0 + at}
-            tasks.append({"id": f"internal:{list(FAILURE)[at // 10 % 3]}", "eval_kwargs": own})
+    for names, interaction in sorted(groups, key=lambda group: ATTACKS[group[0][0]].timeout_seconds):
+        tasks.append({"id": f"internal:{interaction}", "eval_kwargs": {"attacks": " ".join(names)}})
+    for at, interaction in enumerate(FAILURE):
+        honest_task = {"id": f"internal:{interaction}", "eval_kwargs": {"attacks": HONEST}}
+        tasks.insert(at + at * len(groups) // len(FAILURE), honest_task)
     config = folder / "config.json"
     config.write_text(json.dumps({
         "runs_dir": str(folder / "runs"), "mode": "stub", "tasks": tasks, "trainers": trainers or ["NoOp"],
-        "seeds": [SEED], "max_workers": workers, "score_timeout": 120 * SLOWNESS, "job_timeout": 120 * SLOWNESS,
+        "seeds": [SEED], "max_workers": workers, "score_timeout": 300 * SLOWNESS, "job_timeout": 300 * SLOWNESS,
         "retries": 1,
         "sandbox": on_runtime({"memory": "1g"}), **(config_of or {}),
     }))  # fmt: skip
@@ -194,16 +240,17 @@ def wage(
     (run,) = (folder / "runs").iterdir()
     layout = RunLayout(run)
     salt = json.loads(layout.lock.read_text())["salt"]
-    jobs, honest = {}, []
+    jobs: dict[tuple[str, str], Job] = {}
+    honest = []
     for place in sorted((run / "jobs").iterdir()):
         meta = json.loads((place / "job_meta.json").read_text())
         result = json.loads((place / "results.json").read_text())
         interaction = meta["task_id"].removeprefix("internal:")
-        job = Job(place, interaction, root, meta, result, salt)
-        name = meta["eval_kwargs"]["attack"]
-        if name == HONEST:
-            honest.append(job)
-        else:
-            jobs[name, interaction] = job
+        for at, name in enumerate(meta["eval_kwargs"]["attacks"].split()):
+            job = Job(place, name, at == 0, interaction, root, meta, result, salt)
+            if name != HONEST:
+                jobs[name, interaction] = job
+            elif at == 0:
+                honest.append(job)
     sys.stdout.write(done.stdout[-3000:])
     return Campaign(run, jobs, honest, done.returncode, done.stdout, done.stderr)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.adversarial import test_scores as scores
 from tests.adversarial.attacks.registry import ATTACKS
-from tests.adversarial.campaign import Campaign, wage
+from tests.adversarial.campaign import Campaign, together, wage
 from tests.integration.modal_runs import Pushed, on_modal, pushed, served
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -23,7 +23,7 @@ PAIRS = [(one.name, one.interactions[at % len(one.interactions)]) for at, one in
 def campaign(pushed: Pushed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
     folder = tmp_path_factory.mktemp("campaign")
     with served(pushed) as server:
-        yield wage(folder, pushed.home, PAIRS, config_of=on_modal(), environment=server.environment)
+        yield wage(folder, pushed.home, together(PAIRS), config_of=on_modal(), environment=server.environment)
 
 
 @pytest.mark.parametrize(("attack", "interaction"), PAIRS)

@@ -8,7 +8,7 @@ import pytest
 from tests.adversarial.attacks import BY_HEART, HONEST, INTERACTIONS
 from tests.adversarial.attacks.registry import ATTACKS
 from tests.adversarial.campaign import SPLITS, Campaign, Job
-from tests.changes import changed_files
+from trace_bench.worker.signs import signs_of
 
 pytestmark = pytest.mark.docker
 
@@ -16,34 +16,20 @@ SIGNS = True
 """Whether the sandbox looks for signs in sources."""
 
 
-EVERY, EVERY_AFTER_A_CHANGE = 7, 4
-"""No multiples of three: the attacks that are made take turns with the three interactions, too."""
-GUARDED = (
-    "trace_bench/worker/", "trace_bench/suites/", "tests/adversarial/attacks/", "tests/adversarial/tasks/",
-    "tests/adversarial/campaign.py",
-)  # fmt: skip
-"""What the attacks are on, and what they are. Where it has changed, more of them are made."""
-
-
-def pairs() -> list[object]:
-    """One attack in `EVERY`, or in `EVERY_AFTER_A_CHANGE` of `GUARDED`, each in one interaction, by turns; all in all
-    interactions under --full."""
-    found = []
-    every = EVERY_AFTER_A_CHANGE if any(path.startswith(GUARDED) for path in changed_files()) else EVERY
-    for at, attack in enumerate(ATTACKS.values()):
-        own = attack.interactions[at % len(attack.interactions)]
-        for interaction in attack.interactions:
-            marks = [] if interaction == own and at % every == 0 else [pytest.mark.slow]
-            found.append(pytest.param(attack.name, interaction, marks=marks, id=f"{attack.name}-{interaction}"))
-    return found
+PAIRS = [(attack.name, interaction) for attack in ATTACKS.values() for interaction in attack.interactions]
 
 
 def visible(job: Job, kind: str) -> bool:
-    """True if the record shows a sign of `kind` in the source of the scored state."""
-    return not SIGNS or kind in {sign["kind"] for sign in job.meta["integrity_report"]["signs"].get("initial", ())}
+    """True if there is a sign of `kind` in the source: in the record, too, where it is the job's scored state."""
+    if not SIGNS:
+        return True
+    kinds = {sign["kind"] for sign in signs_of(job.source())}
+    if job.first and not ATTACKS[job.attack].by_guide:
+        return kind in kinds & {sign["kind"] for sign in job.meta["integrity_report"]["signs"].get("initial", ())}
+    return kind in kinds
 
 
-@pytest.mark.parametrize(("attack", "interaction"), pairs())
+@pytest.mark.parametrize(("attack", "interaction"), PAIRS, ids=map("-".join, PAIRS))
 def test_the_score_is_not_the_attackers(campaign: Campaign, attack: str, interaction: str) -> None:
     one, job = ATTACKS[attack], campaign.jobs[attack, interaction]
     assert interaction in INTERACTIONS
@@ -60,8 +46,6 @@ def test_the_score_is_not_the_attackers(campaign: Campaign, attack: str, interac
     failed = [e for e in examples if e.failed]
     assert len(failed) == (0 if outcome == HONEST else len(examples) // 2)
     assert all(one.says in e.feedback for e in failed), told
-    assert job.result["score_initial"] == pytest.approx(sum(job.expected("train", outcome)) / 4, rel=1e-9)
-    assert job.result["score_test"] == pytest.approx(sum(job.expected("test", outcome)) / 4, rel=1e-9)
     assert len(job.meta["attempts"]) == 1, "a candidate's own failure is never a retry"
     if one.sign is not None:
         assert visible(job, one.sign), job.meta["integrity_report"]["signs"]
@@ -73,6 +57,15 @@ def check_what_is_known_by_heart(job: Job) -> None:
     assert sum(train) < sum(job.honest_scores("train"))
     assert [e.score for e in job.examples() if e.split == "test"] == job.expected("test", HONEST)
     assert visible(job, "introspection")
+
+
+def test_the_official_score_is_the_mean_over_all_examples(campaign: Campaign) -> None:
+    jobs = {job.folder: job for job in campaign.jobs.values()}
+    assert jobs
+    for job in jobs.values():
+        for split, column in (("train", "score_initial"), ("test", "score_test")):
+            scores = [e.score for e in job.all_examples() if e.split == split]
+            assert job.result[column] == pytest.approx(sum(scores) / len(scores), rel=1e-9)
 
 
 def test_an_honest_job_among_attacks_has_its_score_and_no_flag(campaign: Campaign) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.adversarial.attacks import HONEST
 from tests.adversarial.attacks.registry import ATTACKS
-from tests.adversarial.campaign import SPLITS, Campaign, wage
+from tests.adversarial.campaign import SPLITS, Campaign, alone, wage
 
 pytestmark = pytest.mark.docker
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 2, "num_candidates": 1, "num_proposals": 1}}
@@ -26,7 +26,7 @@ PAIRS = (
 
 @pytest.fixture(scope="module")
 def searched(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
-    return wage(tmp_path_factory.mktemp("searched"), images, PAIRS, trainers=[SEARCH])
+    return wage(tmp_path_factory.mktemp("searched"), images, alone(PAIRS), trainers=[SEARCH])
 
 
 @pytest.mark.parametrize(("name", "way"), PAIRS)

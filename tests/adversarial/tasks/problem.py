@@ -1,8 +1,9 @@
-"""The problem of all three tasks: what the arguments name is scored, and an honest program right after it.
+"""The problem of all tasks under attack: the attacks that the arguments name, with an honest program after each.
 
-Of each two examples of a split the first gives its instance to the program under search, which is the attack, and the
-second gives the same instance to the honest program. Whatever an attack leaves behind, the honest score is where it
-shows. Beside this file lie ``game.py`` (the task's own) and ``sources.json`` (the attacks), put there by the tests.
+Each instance of a split makes two examples for each attack: the first gives the instance to the attack, the second to
+the honest program. Whatever an attack leaves behind in the sandbox shows in an honest score, or in the score of a later
+attack. The first attack is the program under search, unless no state can hold it; the guide opens the others. Beside
+this file lie ``game.py`` (the task's own) and ``sources.json`` (the attacks), put there by the tests.
 """
 
 import json
@@ -15,7 +16,8 @@ from trace_bench.suites.task_folder import load_module, scoring
 from trace_bench.worker.codec import encode
 from trace_bench.worker.problem import CandidateError, Example, Parameter, Problem, ProblemError
 
-PAIRS = {"train": 2, "test": 2}
+INSTANCES = 1
+"""Of each split. With training, three processes run each attack."""
 
 
 def build(context):
@@ -23,20 +25,25 @@ def build(context):
         raise ProblemError("this task attacks the machine that it runs on: it is for containers")
     game = load_module(context.task_dir / "game.py")
     sources = json.loads((context.task_dir / "sources.json").read_text())
-    attack = sources[context.eval_kwargs["attack"]]
-    source = attack["source"] + attack["filler"] * attack["times"]
+    names = context.eval_kwargs["attacks"].split()
+    first = sources[names[0]]
     score = scoring(context)
-    own = replace(limits(context), cpu_seconds=context.eval_kwargs["cpu_seconds"])
-    at_ease = replace(own, wall_seconds=60.0, cpu_seconds=60.0, memory_bytes=1 << 30)
+    at_ease = replace(limits(context), wall_seconds=60.0, cpu_seconds=60.0, memory_bytes=1 << 30)
+
+    def text(attack):
+        return attack["source"] + attack["filler"] * attack["times"]
 
     def guide(query, response, reference):
-        instance = reference["instance"]
-        if reference["honest"]:
+        instance, name = reference["instance"], reference["attack"]
+        if name is None:
             with context.programs.open(sources["honest"]["source"], game.ENTRY, at_ease) as program:
                 return game.play(program, instance)
         if not isinstance(response, str):
             raise CandidateError("compile", "no source")
-        with context.programs.open(source if attack["by_guide"] else response, game.ENTRY, own) as program:
+        attack = sources[name]
+        by_state = attack is first and not attack["by_guide"]
+        own = replace(limits(context), wall_seconds=attack["wall_seconds"], cpu_seconds=attack["cpu_seconds"])
+        with context.programs.open(response if by_state else text(attack), game.ENTRY, own) as program:
             before = b"".join(encode(instance))
             outcome = game.play(program, instance)
             if b"".join(encode(instance)) != before:
@@ -48,16 +55,17 @@ def build(context):
         if seed is None:
             return ()
         return tuple(
-            Example(f"{split}-{i}-{'honest' if honest else 'attack'}", None, {"instance": made, "honest": honest})
-            for i, made in enumerate(game.instances(seed, PAIRS[split]))
-            for honest in (False, True)
+            Example(f"{split}-{i}-{name}-{kind}", None, {"instance": made, "attack": by})
+            for i, made in enumerate(game.instances(seed, INSTANCES))
+            for name in names
+            for kind, by in (("attack", name), ("honest", None))
         )
 
     return Problem(
         parameters=(
             Parameter(
                 name="code",
-                value=sources["honest"]["source"] if attack["by_guide"] else source,
+                value=sources["honest"]["source"] if first["by_guide"] else text(first),
                 kind="code",
                 entry=game.ENTRY,
                 signature=game.SIGNATURE,
