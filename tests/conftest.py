@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,12 +25,20 @@ __all__ = ["copied", "recorded", "recorded_result", "small"]
 settings.register_profile("trace-bench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("trace-bench")
 
+TOP = Path(__file__).parents[1]
 GROUPS = ("docker", "modal", "gpu", "lean", "slow")
 LEAST, PART = 6, 5
 """Without --full, properties are tried on one example in `PART`, and on `LEAST` at least."""
 ROW, SHARE = 4, 3
 """Without --full, one in `SHARE` of a row of `ROW` or more parameters is tried. The others are slow, as are those that
-the row marks itself, if it does."""
+the row marks itself, if it does. Not so in `INVARIANTS`."""
+PAGES = ("integrity", "durability", "secrets")
+INVARIANTS = frozenset(
+    name
+    for page in PAGES
+    for name in re.findall(r"tests/[\w/]+\.py", (TOP / "docs" / "design" / f"{page}.md").read_text())
+)
+"""Test files that guard an invariant: the design pages about invariants name them, and all their rows are tried."""
 _ran: Counter[str] = Counter()
 _skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
 
@@ -47,7 +57,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     rows: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        rows[item.nodeid.partition("[")[0]].append(item)
+        if item.path.relative_to(config.rootpath).as_posix() not in INVARIANTS:
+            rows[item.nodeid.partition("[")[0]].append(item)
     for row in rows.values():
         if len(row) >= ROW and not any(item.get_closest_marker("slow") for item in row):
             for number, item in enumerate(row):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import INVARIANTS
 from tests.thinning import thinned
 
 TOP = Path(__file__).resolve().parents[1]
@@ -53,6 +54,21 @@ def test_of_a_long_row_of_parameters_a_part_is_not_slow(tmp_path: Path, options:
     said = _pytest(tmp_path, "-s", "-m", "not slow", *options)
     assert re.findall(r"long (\d)", said) == list(tried)
     assert re.findall(r"short (\d)", said) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("name", sorted(INVARIANTS))
+def test_files_that_guard_an_invariant_exist_and_are_not_thinned(name: str) -> None:
+    assert "thinn" not in (TOP / name).read_text()
+
+
+def test_all_rows_of_such_a_file_are_tried(tmp_path: Path) -> None:
+    path = tmp_path / "tests/worker/test_seccomp.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "import pytest\n@pytest.mark.parametrize('number', range(8))\ndef test_long(number): print('long', number)\n"
+    )
+    output = _pytest(tmp_path, "-s", "-m", "not slow")
+    assert re.findall(r"long (\d)", output) == list("01234567")
 
 
 @pytest.mark.parametrize(("options", "examples", "full"), [((), 10, "False"), (("--full",), 50, "True")])

@@ -16,7 +16,6 @@ import pytest
 from tests.execution.bench import Bench
 from tests.execution.simulated import Script
 from tests.integration.files import check_files
-from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import TraceBenchError
 
@@ -85,7 +84,7 @@ def check_finished(bench: Bench, before: dict[str, int]) -> None:
     assert bench.backend.alive == 0, "and no sandbox is left"
 
 
-@pytest.mark.parametrize("room", thinned(NEEDED, every=4))
+@pytest.mark.parametrize("room", NEEDED)
 def test_a_disk_that_is_full_at_any_instant_loses_nothing(bench: Bench, disk: Disk, room: int) -> None:
     bench.backend.script = lambda job_id, number: Script(calls=3)
     disk.become(f"{room}k")
@@ -102,7 +101,7 @@ def continue_after(error: OSError | TraceBenchError | None, bench: Bench, disk: 
     check_finished(bench, before)
 
 
-@pytest.mark.parametrize("inodes", thinned(range(3, 90, 6), every=4))
+@pytest.mark.parametrize("inodes", range(3, 90, 6))
 def test_nor_does_one_that_takes_no_more_files(bench: Bench, disk: Disk, inodes: int) -> None:
     disk.become("64m", inodes=inodes)
     error = attempt(bench, max_workers=1)

@@ -98,11 +98,10 @@ def test_what_a_supervisor_says_fills_neither_disk_nor_memory(bench: Bench, monk
 
 @pytest.mark.parametrize("face", FACES)
 def test_no_word_of_a_supervisor_ends_the_run_or_another_job(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, face: str, full: bool
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, face: str
 ) -> None:
-    """One job for each attack, and honest ones beside them; each way to show a run meets a third of the attacks, and
-    without --full a sixth of these."""
-    odd, real = attacks()[list(FACES).index(face) :: len(FACES)][:: 1 if full else 6], Supervisor._told
+    """One job for each attack, and honest ones beside them; each way to show a run meets a third of the attacks."""
+    odd, real = attacks()[list(FACES).index(face) :: len(FACES)], Supervisor._told
     honest = 5
 
     def say(self: Supervisor, step: int, score: float) -> None:

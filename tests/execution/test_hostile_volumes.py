@@ -17,7 +17,6 @@ from tests.execution.readers import all_read
 from tests.execution.supervisor import scores_of
 from tests.execution.volumes import LIMITS, TAKEN, VOLUMES, broken_off, whole
 from tests.integration.files import check_files
-from tests.thinning import thinned
 from trace_bench.artifacts.collector import CollectLimits
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.schema import validate
@@ -118,7 +117,7 @@ def test_there_are_many_and_each_has_a_name() -> None:
     assert len(names) == len(set(names)) >= 100
 
 
-@pytest.mark.parametrize("seed", thinned(HOSTILE, every=5), ids=[volume.name for volume in VOLUMES])
+@pytest.mark.parametrize("seed", HOSTILE, ids=[volume.name for volume in VOLUMES])
 def test_a_hostile_volume_ends_its_own_job_in_one_clear_way(
     seed: int, rows: dict[int, Results], result: RunResult
 ) -> None:

@@ -114,9 +114,7 @@ def ends_of(path: Path) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_whoever_reads_a_run_takes_a_torn_end_for_no_line(
-    tmp_path: Path, done: RunResult, name: str, full: bool
-) -> None:
+def test_whoever_reads_a_run_takes_a_torn_end_for_no_line(tmp_path: Path, done: RunResult, name: str) -> None:
     job_id = done.rows[0].job_id
     run = copy(done, tmp_path)
     path = place(run, name, job_id)
@@ -127,7 +125,7 @@ def test_whoever_reads_a_run_takes_a_torn_end_for_no_line(
         assert len(read_journal(path).lines) == lines - 1
         if name.endswith("llm.jsonl"):
             assert len(list(read_calls(path))) == lines - 1
-        if number % (20 if full else 60) == 0:
+        if number % 20 == 0:
             for command, arguments in commands(run, job_id).items():
                 code, out, err = told(*arguments)
                 assert code == 0 and "Traceback" not in err, (command, err)

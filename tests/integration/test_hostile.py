@@ -11,7 +11,6 @@ import pytest
 
 from tests.engine import RUNTIME
 from tests.integration.cli import run
-from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.schema import validate
 
@@ -60,7 +59,7 @@ def misdeeds(
     return {row["eval_kwargs"]["deed"]: checked(got, row) for row in got["jobs"]}
 
 
-@pytest.mark.parametrize("deed", thinned(FAILURES, 3))
+@pytest.mark.parametrize("deed", FAILURES)
 def test_one_clear_failure(misdeeds: dict[str, dict[str, Any]], deed: str) -> None:
     if RUNTIME and deed == "fifo":
         pytest.skip("a named pipe does not leave gVisor")

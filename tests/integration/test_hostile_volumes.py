@@ -14,7 +14,6 @@ import pytest
 
 from tests.integration.cli import run
 from tests.integration.files import check_files
-from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 
 pytestmark = pytest.mark.docker
@@ -60,7 +59,7 @@ def rows(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["eval_kwargs"]["deed"]: row for row in result["jobs"]}
 
 
-@pytest.mark.parametrize("deed", thinned(REFUSED, 2))
+@pytest.mark.parametrize("deed", REFUSED)
 def test_what_no_job_may_leave_is_refused_and_kept(
     deed: str, rows: dict[str, dict[str, Any]], result: dict[str, Any]
 ) -> None:
@@ -72,7 +71,7 @@ def test_what_no_job_may_leave_is_refused_and_kept(
     assert (evidence / "error.json").is_file() and (evidence / "stream.head").stat().st_size > 512
 
 
-@pytest.mark.parametrize("deed", thinned(TAKEN, 2))
+@pytest.mark.parametrize("deed", TAKEN)
 def test_what_does_no_harm_is_taken_and_changes_no_score(
     deed: str, rows: dict[str, dict[str, Any]], result: dict[str, Any]
 ) -> None:
