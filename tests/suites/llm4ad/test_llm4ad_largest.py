@@ -15,7 +15,7 @@ LARGEST: list[tuple[str, dict[str, Any]]] = [
     ("common_due_date_scheduling", {"n_jobs": 1000, "h": 0.4}),
     ("corporate_structuring", {"n_countries": 150}),
     ("equitable_partitioning_problem", {"n_items": 2000, "n_attributes": 200}),
-    ("multi_demand_multidimensional_knapsack_problem", {"n_items": 400, "n_constraints": 10}),
+    ("multi_demand_multidimensional_knapsack_problem", {"n_items": 1000, "n_constraints": 30}),
     ("multidimensional_knapsack_problem", {"n_items": 500, "dimension": 100}),
     ("open_shop_scheduling", {"n_jobs": 60, "n_machines": 60}),
 ]
