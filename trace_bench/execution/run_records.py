@@ -28,6 +28,10 @@ def write_records(plan: RunPlan) -> None:
     layout = plan.layout.make()
     sync_folder(layout.root.parent)
     sync_folder(layout.root)
+    # The index of an earlier controller lists files that change from now on. It also has the hash of the lock, which
+    # may get the same content again: with both, the run would count as finished before its files are flushed.
+    layout.files_index.unlink(missing_ok=True)
+    sync_folder(layout.meta)
     write_text(layout.config_snapshot, dump_document(plan.config.to_snapshot()))
     write_scripts(plan.config, layout)
     write_text(layout.salt, plan.salt, mode=0o600)
@@ -105,7 +109,8 @@ class RunRecords:
         self._tables.write()
         write_standings(layout, rows)
         parquet.write_parquet(layout.results_parquet, rows)
-        sync_files(layout.root)
+        for folder in (layout.root, layout.meta):
+            sync_files(folder)  # the index lists tables, the journal and the log of the controller
         forget_cancellations()
         report = None
         if plan.recording is not None:
