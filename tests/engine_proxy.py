@@ -17,6 +17,10 @@ ENGINE = "/var/run/docker.sock"
 INFO = r"/info$"
 INSPECT = r"/containers/[0-9a-f]{64}/json$"
 START = r"/containers/[0-9a-f]{64}/start$"
+ATTACH = r"/containers/[0-9a-f]{64}/attach$"
+ARCHIVE = r"/containers/[0-9a-f]{64}/archive$"
+CREATE = r"/containers/create$"
+LIST = r"/containers/json$"
 
 Change = Callable[[dict[str, Any]], None]
 """Changes an answer in place."""

@@ -15,7 +15,8 @@ import pytest
 import trace_bench
 from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import AttemptEvidence
-from trace_bench.errors import Boundary, ExitCode, TraceBenchError
+from trace_bench.errors import Boundary, Interrupted, TraceBenchError
+from trace_bench.execution.attempt_outcome import is_fatal
 from trace_bench.execution.attribution import attributed, is_retried
 from trace_bench.execution.evidence import kind_of
 
@@ -177,4 +178,5 @@ def test_only_infrastructure_is_retried_and_only_where_it_may_help(kind: str, bo
 
 def test_errors_that_end_the_run_are_those_that_say_so() -> None:
     ends = {kind for kind, _, retried in rows() if retried == "ends"}
-    assert {kind_of(e.__new__(e)) for e in errors() if e.exit_code == ExitCode.ENVIRONMENT} == ends
+    ending = [error for e in errors() if is_fatal(error := e.__new__(e)) and not isinstance(error, Interrupted)]
+    assert set(map(kind_of, ending)) == ends

@@ -28,6 +28,7 @@ GONE: dict[str, Any] = {"boundary": Boundary.SANDBOX, "kind": "engine_gone", "ho
 FULL: dict[str, Any] = {"boundary": Boundary.SANDBOX, "kind": "out_of_disk", "host_error": "unusable"}
 NO_GPU: dict[str, Any] = {"boundary": Boundary.SANDBOX, "kind": "gpus_missing", "host_error": "unfit"}
 UNCONTROLLED: dict[str, Any] = {"boundary": Boundary.SANDBOX, "kind": "control_missing", "host_error": "unfit"}
+REFUSED: dict[str, Any] = {"boundary": Boundary.SANDBOX, "kind": "engine_refused"}
 GPU_LOST: dict[str, Any] = {"boundary": Boundary.SANDBOX, "kind": DEVICE_LOST, "has_gpus": True}
 LEASE_LOST: dict[str, Any] = {"boundary": Boundary.SANDBOX, "kind": "lease_lost"}
 EXPIRED: dict[str, Any] = {"lease_expired": True}
@@ -55,7 +56,11 @@ TABLE = [
     ("the only disk is full", FULL, NextStep("abort")),
     ("the only host has no GPU", NO_GPU, NextStep("abort")),
     ("the only host lacks a control", UNCONTROLLED, NextStep("abort")),
+    ("the only engine refuses the job", REFUSED, NextStep("finish")),
     # the same, on one of several hosts
+    ("another engine may not refuse it", SEVERAL | REFUSED, NextStep("move", pause=True)),
+    ("all refuse it", SEVERAL | REFUSED | {"attempts": 3}, NextStep("finish")),
+    ("no other engine can run it", SEVERAL | REFUSED | {"other_host": False}, NextStep("finish")),
     ("one of several engines is gone", SEVERAL | GONE, NextStep("move", host_lost=True)),
     ("no other can run the job now", SEVERAL | GONE | {"other_host": False}, NextStep("move", host_lost=True)),
     ("its engine is gone, no retry is left", SEVERAL | GONE | {"attempts": 3}, NextStep("finish", host_lost=True)),

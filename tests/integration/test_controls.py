@@ -14,6 +14,7 @@ import re
 import secrets
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +24,18 @@ from typing import Any
 import pytest
 
 from tests.engine import base_image, engine_answers
-from tests.engine_proxy import NO_PARSER, engine_proxy, with_apparmor, without_apparmor_parser
+from tests.engine_proxy import (
+    ARCHIVE,
+    ATTACH,
+    CREATE,
+    LIST,
+    NO_PARSER,
+    START,
+    EngineProxy,
+    engine_proxy,
+    with_apparmor,
+    without_apparmor_parser,
+)
 from tests.integration.cli import cli, write_config
 from tests.integration.controls import FLOOD, INSIDE, LIMITS, OUTSIDE, Facts, Shared, holds
 from tests.sandbox.conformance import SLEEP, Lab, read_all
@@ -31,7 +43,7 @@ from trace_bench.sandbox import CONTROLS, Resources
 from trace_bench.sandbox import docker as docker_backend
 from trace_bench.sandbox.conformance.lab import PATIENCE
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.errors import ImageMissing
+from trace_bench.sandbox.errors import EngineRefused, ImageMissing
 from trace_bench.sandbox.labels import LEASE, OWNER, VOLUME, job_labels
 
 pytestmark = pytest.mark.docker
@@ -264,6 +276,59 @@ def test_an_engine_that_can_start_nothing_ends_the_run_at_the_first_try(images: 
     assert len([path for path in proxy.asked if path.endswith("/start")]) == 1, "it is not tried again"
     (path,) = tmp_path.glob("runs/*/jobs/*/job_meta.json")
     assert json.loads(path.read_text())["failure"]["kind"] == "engine_unfit"
+
+
+NOT_ALLOWED = (403, "authorization denied by plugin guard: this call is not allowed")
+
+
+def test_a_call_that_the_engine_always_refuses_ends_the_run_without_a_wait(images: Path, tmp_path: Path) -> None:
+    """Sandboxes are listed before a job starts. An engine that does not answer has two minutes; this one answers."""
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], retries=2)
+    with engine_proxy(tmp_path) as proxy:
+        proxy.refusals[LIST] = NOT_ALLOWED
+        began = time.monotonic()
+        done = cli("run", "--config", str(config), home=images, DOCKER_HOST=proxy.url)
+        assert time.monotonic() - began < 60
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "refused to list sandboxes: authorization denied by plugin guard" in error and "Allow the call" in error
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("skip ")]
+    assert "the run ended: the Docker engine at" in line and "authorization denied by plugin guard" in line
+
+
+def test_a_job_that_the_engine_refuses_is_not_tried_again(images: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"], retries=2)
+    with engine_proxy(tmp_path) as proxy:
+        proxy.refusals[CREATE] = (400, "Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available")
+        done = cli("run", "--config", str(config), home=images, DOCKER_HOST=proxy.url)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert len([path for path in proxy.asked if path.endswith("/create")]) == 1
+    (path,) = tmp_path.glob("runs/*/jobs/*/job_meta.json")
+    failure = json.loads(path.read_text())["failure"]
+    assert (failure["boundary"], failure["kind"]) == ("sandbox", "engine_refused")
+    assert "refused to create a sandbox: Range of CPUs is from 0.01 to 2.00" in failure["message"]
+    assert "Correct what the engine names" in failure["message"] and "trace-bench doctor" in failure["message"]
+
+
+def test_doctor_makes_every_call_of_a_run(images: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["NoOp"])
+    with engine_proxy(tmp_path) as proxy:
+        assert cli("run", "--config", str(config), home=images, DOCKER_HOST=proxy.url).returncode == 0
+        of_run = _calls(proxy)
+        proxy.asked.clear()
+        backend = DockerBackend(proxy.url)
+        backend.try_start()
+        assert {call for call in of_run if not call.startswith(("/images/", "/_ping"))} - _calls(proxy) == set()
+        for pattern in (LIST, CREATE, ATTACH, START, ARCHIVE):
+            proxy.refusals = {pattern: NOT_ALLOWED}
+            with pytest.raises(EngineRefused, match=r"authorization denied by plugin guard.*Allow the call"):
+                backend.try_start()
+
+
+def _calls(proxy: EngineProxy) -> set[str]:
+    """The calls that `proxy` was asked for, without the names in them."""
+    plain = {re.sub(r"^/v[0-9.]+", "", path) for path in proxy.asked}
+    return {re.sub(r"^/(containers|volumes|images)/(?!json$|create$)[^/]+", r"/\1/…", path) for path in plain}
 
 
 def _requires_apparmor(folder: Path) -> Path:

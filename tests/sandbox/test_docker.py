@@ -16,15 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine_proxy import NO_PARSER, engine_proxy, with_apparmor, without_apparmor_parser
+from tests.engine_proxy import LIST, NO_PARSER, engine_proxy, with_apparmor, without_apparmor_parser
 from tests.sandbox.conformance import ECHO, SLEEP, Lab, read_until
-from trace_bench.errors import EnvironmentUnavailable, ExitCode
+from trace_bench.errors import EnvironmentUnavailable, ExitCode, SandboxError
 from trace_bench.sandbox import CONTROLS, Control, Resources, Sandbox, get_backend
 from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
+    EngineRefused,
     EngineUnfit,
     GpusMissing,
     ImageMissing,
@@ -140,6 +141,23 @@ def test_an_engine_that_can_start_nothing_is_quoted_and_the_image_is_not_blamed(
     assert " ".join(NO_PARSER.split()) in said and "\n" not in said and docker_lab.image not in said
     assert "package apparmor" in said and "trace-bench doctor" in said
     assert caught.value.exit_code == ExitCode.ENVIRONMENT
+
+
+def test_a_refusal_that_no_wait_mends_is_told_from_one_that_passes(tmp_path: Path) -> None:
+    def refused(status: int, message: str) -> SandboxError:
+        proxy.refusals = {LIST: (status, message)}
+        with pytest.raises(SandboxError) as caught:
+            backend.find({RUN: "x"})
+        return caught.value
+
+    with engine_proxy(tmp_path) as proxy:
+        backend = DockerBackend(proxy.url)
+        for status in (400, 401, 403, 404, 405):
+            for_good = refused(status, "not allowed here")
+            assert isinstance(for_good, EngineRefused) and "not allowed here. " in str(for_good)
+            assert str(for_good).endswith("then check with trace-bench doctor.")
+        for passing, message in ((409, "is paused"), (429, "too many"), (500, "busy"), (404, "No such container: x")):
+            assert not isinstance(refused(passing, message), EngineRefused)
 
 
 def test_a_command_that_the_image_lacks_ends_the_sandbox_and_the_engine_says_nothing(docker_lab: Lab) -> None:

@@ -22,6 +22,7 @@ from trace_bench.execution.tensorboard import write_events
 from trace_bench.records.integrity import job_integrity
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import is_final, results_row
+from trace_bench.sandbox.errors import EngineRefused
 from trace_bench.secrets import known
 
 
@@ -81,7 +82,10 @@ class AttemptOutcome:
 
 
 def is_fatal(error: TraceBenchError) -> bool:
-    """Whether `error` ends more than its job: the user requests it, or the machine lacks something."""
+    """Whether `error` ends more than its job: the user requests it, or the machine lacks something. What an engine
+    refuses of one job it need not refuse of another."""
+    if isinstance(error, EngineRefused):
+        return False
     return isinstance(error, Interrupted) or error.exit_code == ExitCode.ENVIRONMENT
 
 

@@ -15,7 +15,9 @@ from trace_bench.errors import Boundary
 from trace_bench.worker.exit_codes import LEASE_ENDED, SPAWNER_KILLED, VOLUME_FULL
 
 KILLED = 128 + signal.SIGKILL
-FUTILE = frozenset({"damaged_cassette", "not_recorded", "interrupted", "control_missing", "scorer_changed"})
+FUTILE = frozenset(
+    {"damaged_cassette", "not_recorded", "interrupted", "control_missing", "scorer_changed", "engine_refused"}
+)
 """Kinds of failures of infrastructure that would come again, or that the user requested."""
 
 
@@ -47,7 +49,7 @@ def _sandbox_failure(seen: AttemptEvidence) -> tuple[str, str]:
         return "sandbox_gone", "the sandbox was removed from outside while the job ran"
     if seen.state == "running" and seen.error == "sandbox_gone":
         return "stream_lost", "the control stream ended while the sandbox was running"
-    if seen.error == "protocol" or (seen.error and seen.state != "exited"):
+    if seen.error in ("protocol", "engine_refused") or (seen.error and seen.state != "exited"):
         # Where it was running the controller has ended it: its exit code is no evidence.
         return seen.error, seen.message
     if code == VOLUME_FULL:

@@ -26,7 +26,7 @@ Action = Literal["retry", "move", "finish", "abort"]
 HostError = Literal["engine_gone", "unusable", "unfit"]
 """An error of the host that ended an attempt. The engine does not answer (`engine_gone`); it can make no sandbox now,
 since its disk is full or the image is missing (`unusable`); it lacks something that the job requires (`unfit`)."""
-UNFIT = frozenset({"control_missing", "engine_unfit", "gpus_missing", "runtime_missing"})
+UNFIT = frozenset({"control_missing", "engine_refused", "engine_unfit", "gpus_missing", "runtime_missing"})
 """Kinds of failures that come again on the same host, and need not on another."""
 NOT_OF_THE_HOST = frozenset({"lease_lost", "rate_limited", "interrupted"})
 """Kinds of failures before a sandbox's first message that say nothing about its host."""
@@ -94,6 +94,9 @@ def decide(attempt: AttemptSummary) -> NextStep:
     withdraw_gpus = attempt.kind == DEVICE_LOST and attempt.has_gpus
     must_move = host_lost or withdraw_gpus or attempt.allocation_lost or attempt.kind == "lease_lost"
     wait = attempt.host_error == "engine_gone" and attempt.one_host
+    refused = attempt.kind == "engine_refused" and attempt.other_host and not attempt.one_host and not must_move
+    if refused and _may_help(attempt, elsewhere=True):
+        return NextStep("move", pause=True)  # the host is fit for other jobs: this one avoids it
     if not _may_help(attempt, elsewhere=must_move):
         return NextStep("finish", wait_for_engine=wait, host_lost=host_lost, withdraw_gpus=withdraw_gpus)
     if must_move:

@@ -11,6 +11,7 @@ from trace_bench.artifacts.provenance import capture_env
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import sync_files, sync_folder, write_json, write_text
 from trace_bench.artifacts.yamlio import dump_document
+from trace_bench.display.text import clean_line
 from trace_bench.errors import HarnessError
 from trace_bench.planning.manifest import Outcome, read_entry
 from trace_bench.planning.plan import RunPlan
@@ -21,6 +22,7 @@ from trace_bench.records import parquet, replay_check
 from trace_bench.records.reading import read_row
 from trace_bench.records.rows import is_final, skipped_row
 from trace_bench.records.tables import LiveTables, write_files_index, write_standings
+from trace_bench.sandbox.errors import EngineRefused
 
 
 def write_records(plan: RunPlan) -> None:
@@ -141,8 +143,10 @@ def not_executed_for(failure: BaseException | None) -> str:
     """Why a job did not start in a run that `failure` ended."""
     if failure is None:
         return "the run ended before its turn"
-    said = failure.strerror if isinstance(failure, OSError) else None
-    return f"the run ended: {said or type(failure).__name__}"
+    message = failure.strerror if isinstance(failure, OSError) else None
+    if isinstance(failure, EngineRefused):
+        message = clean_line(str(failure), 400)
+    return f"the run ended: {message or type(failure).__name__}"
 
 
 def _recorded_row(layout: RunLayout, job: PlannedJob) -> Results | None:

@@ -27,7 +27,7 @@ from trace_bench.gateway.base import NotRecorded
 from trace_bench.planning.prepare import PreparedJob
 from trace_bench.sandbox.base import Sandbox, Stream
 from trace_bench.sandbox.controls import missing
-from trace_bench.sandbox.errors import ControlMissing, EngineGone
+from trace_bench.sandbox.errors import ControlMissing, EngineGone, EngineRefused
 from trace_bench.sandbox.leases import cores_in, devices_in
 from trace_bench.scheduling.starting import Startup
 
@@ -202,8 +202,9 @@ class Supervision:
         elif isinstance(error, CollectError):
             # Besides the supervisor, only the trainer's uid can write to the volume.
             self.outcome.fail(Boundary.TRAINER, "bad_output", str(error))
-        elif isinstance(error, EngineGone):
-            # The volume cannot be read or removed before the engine is back: that concerns more than this job.
+        elif isinstance(error, EngineGone | EngineRefused):
+            # The volume cannot be read or removed before the engine is back, which concerns more than this job, or
+            # at all.
             self.outcome.end(error)
         else:
             self.outcome.fail(Boundary.SANDBOX, "not_collected", str(error))

@@ -26,6 +26,7 @@ from docker.utils import kwargs_from_env, parse_host
 from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchError
 from trace_bench.sandbox.errors import (
     EngineGone,
+    EngineRefused,
     EngineUnfit,
     GpusMissing,
     ImageMissing,
@@ -214,7 +215,7 @@ class Engine:
         try:
             yield
         except APIError as error:
-            raise _translated(error, action, image, name, runtime) from error
+            raise _translated(error, str(self), action, image, name, runtime) from error
         except (DockerException, requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError) as error:
             self._doubted = self._doubted or not (impatient and isinstance(error, requests.Timeout))
             raise EngineGone(f"{self} did not {action}: {_short(error)}.", host=self.called) from error
@@ -253,7 +254,11 @@ _UNFIT = ("executable file not found", "profile could not be loaded")
 command that an image lacks gives no such message: ``docker-init`` starts it, inside."""
 
 
-def _translated(error: APIError, action: str, image: str, name: str, runtime: str) -> TraceBenchError:
+_PASSING = frozenset({408, 409, 423, 425, 429})
+"""Statuses below 500 that another moment can change: a time limit, a conflict with another call, too many calls."""
+
+
+def _translated(error: APIError, engine: str, action: str, image: str, name: str, runtime: str) -> TraceBenchError:
     text = " ".join(str(error.explanation or error).split())
     lower = text.lower()
     status = error.status_code
@@ -277,7 +282,21 @@ def _translated(error: APIError, action: str, image: str, name: str, runtime: st
             f"this engine can start no sandbox, of any image: {text.rstrip('.')}. Install the program that its host "
             "lacks (apparmor_parser is in the package apparmor), then check with trace-bench doctor."
         )
+    if status is not None and 400 <= status < 500 and status not in _PASSING and not lower.startswith("no such"):
+        return EngineRefused(f"{engine} refused to {action}: {text.rstrip('.')}. {_remedy(status)}")
     return SandboxError(f"the engine refused to {action}: {text}.")
+
+
+def _remedy(status: int) -> str:
+    if status in (401, 403):
+        return (
+            "Allow the call in the authorization plugin of the engine or in the proxy in front of it, or use another "
+            "engine (DOCKER_HOST), then check with trace-bench doctor."
+        )
+    return (
+        "Correct what the engine names, in the config (sandbox) or in the settings of the engine, then check with "
+        "trace-bench doctor."
+    )
 
 
 def _short(error: BaseException) -> str:

@@ -19,6 +19,12 @@ class EngineGone(SandboxError, ConnectionError):
         self.host = host
 
 
+class EngineRefused(SandboxError):
+    """The engine answers a call with a refusal that no waiting mends: the same call is refused again."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
 class EngineUnfit(EnvironmentUnavailable):
     """The engine can start no sandbox: its host lacks a program that the engine needs for every one."""
 

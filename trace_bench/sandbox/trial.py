@@ -1,7 +1,8 @@
-"""Start one sandbox that does nothing: only that shows whether an engine can start any."""
+"""Run one sandbox that does nothing, with all calls that a job makes: only that shows what an engine refuses."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import secrets
@@ -23,7 +24,7 @@ COMMAND = ("/sbin/docker-init", "--version")
 
 
 def start_one(backend: Backend, engine: Engine) -> list[Control]:
-    """Start a sandbox of an image without files, wait for its end, and remove both.
+    """Run a sandbox of an image without files to its end with the calls of a job, and remove both.
 
     Args:
         backend: makes sandboxes on `engine`.
@@ -32,25 +33,35 @@ def start_one(backend: Backend, engine: Engine) -> list[Control]:
         Its controls, read back after the start.
 
     Raises:
-        SandboxError, EnvironmentUnavailable: the engine cannot start one.
+        SandboxError, EnvironmentUnavailable: the engine cannot start one, or refuses a call.
     """
     name = f"trace-bench-trial-{secrets.token_hex(4)}"
+    labels = job_labels(name, "trial", LEASE)
+    backend.uid_bases_in_use()
     with _empty_image(engine) as image:
         sandbox = backend.create(
             SandboxRequest(
                 name=name,
                 image=image,
                 command=COMMAND,
-                labels=job_labels(name, "trial", LEASE),
+                labels=labels,
                 uid_base=backend.default_uid_base,
                 resources=Resources(memory_bytes=64 << 20, pids=64),
             )
         )
         try:
-            sandbox.start()
-            controls = sandbox.controls()
+            with contextlib.closing(sandbox.attach()) as stream:
+                sandbox.start()
+                controls = sandbox.controls()
+                while stream.read(PATIENCE):
+                    pass  # what it prints
             if sandbox.wait(PATIENCE) is None:
                 raise SandboxError(f"{engine} has started a sandbox that did not end within {PATIENCE:g} s.")
+            backend.find(labels)
+            sandbox.last_words()
+            sandbox.kill()
+            for _ in sandbox.collect():
+                pass
         finally:
             sandbox.remove()
     return controls

@@ -19,6 +19,7 @@ from trace_bench.errors import SandboxError
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.requirements import MemoryPool, can_run, unmet_requirement
 from trace_bench.sandbox.base import Host, Sandbox
+from trace_bench.sandbox.errors import EngineRefused
 from trace_bench.sandbox.labels import EXCLUSIVE
 from trace_bench.sandbox.leases import Lease, Leases, Taken, cores_in, devices_in
 from trace_bench.sandbox.pace import Pace
@@ -217,9 +218,9 @@ class Allocator:
                 exclusive=sandbox.exclusive,
                 taken=lambda: self._taken(host.name),
             )
-        except SandboxError:
+        except SandboxError as error:
             # It may come back, as it may for jobs that run there, and others may answer.
-            state.query_failed(started)
+            state.query_failed(started, for_good=isinstance(error, EngineRefused))
             if all(state.down or state.is_given_up for state in self._hosts.values()):
                 raise
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -75,10 +76,16 @@ class HostState:
     def is_left_alone(self) -> bool:
         return time.monotonic() < self.query_again_at
 
-    def query_failed(self, started: float) -> None:
-        """A query that `started` then got no answer: the longer that took, the longer the host is left alone."""
+    def query_failed(self, started: float, *, for_good: bool = False) -> None:
+        """A query that `started` then got no answer: the longer that took, the longer the host is left alone.
+
+        Args:
+            for_good: the host refuses the query, and would refuse it again.
+        """
         now = time.monotonic()
         self.silent_since = started if self.silent_since is None else self.silent_since
+        if for_good:
+            self.silent_since = -math.inf
         self.query_again_at = now + min(LONGEST_REST, max(SHORTEST_REST, 10 * (now - started)))
 
     def set_waiting(self, jobs: frozenset[str]) -> None:

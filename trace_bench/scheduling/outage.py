@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from trace_bench.errors import Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Backend
-from trace_bench.sandbox.errors import EngineGone
+from trace_bench.sandbox.errors import EngineGone, EngineRefused
 from trace_bench.sandbox.labels import JOB, OWNER, RUN, owner
 from trace_bench.scheduling.allocation import Allocator
 from trace_bench.scheduling.hosts import PATIENCE
@@ -45,7 +45,8 @@ class EngineOutage:
         """Wait until the engine answers again, and remove the sandboxes that it has of the job.
 
         Raises:
-            TraceBenchError: `error`, if the engine does not come back in time.
+            TraceBenchError: `error`, if the engine does not come back in time. EngineRefused: it is back, and refuses
+                to list or remove them.
             Interrupted: the user stops the run.
         """
         deadline = time.monotonic() + self._patience
@@ -58,6 +59,8 @@ class EngineOutage:
                     for sandbox in self._backend.find({RUN: run_id, JOB: job_id, OWNER: owner()}):
                         sandbox.remove()
                     return
+                except EngineRefused:
+                    raise
                 except TraceBenchError:
                     if time.monotonic() > deadline:
                         raise error from None
