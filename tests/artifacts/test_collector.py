@@ -60,21 +60,22 @@ def test_a_good_archive_is_collected(tmp_path: Path, format: int, size: int) -> 
     assert [p.name for p in dest.parent.iterdir()] == ["out"]
 
 
-def test_modes_and_owners_are_ours(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("umask", "folder", "file"), [(0o022, 0o755, 0o644), (0o077, 0o700, 0o600)])
+def test_modes_are_of_our_umask_and_owners_are_ours(tmp_path: Path, umask: int, folder: int, file: int) -> None:
     data = archive(
         [
             member("out/extra", type=tarfile.DIRTYPE, mode=0o7777),
             member("out/extra/tool", b"x", mode=0o6777, uid=0, gid=0, uname="root"),
         ]
     )
-    old = os.umask(0o077)
+    old = os.umask(umask)
     try:
         collect(chunked(data), tmp_path / "out")
     finally:
         os.umask(old)
     modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "out").rglob("*")}
-    assert modes == {"extra": 0o755, "tool": 0o644}
-    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o755
+    assert modes == {"extra": folder, "tool": file}
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == folder
 
 
 def test_an_empty_volume_is_collected_as_such(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,17 @@ def dry(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setattr(start, "foreseen_images", lambda *args, **kwargs: bench._image)
     monkeypatch.setattr(start, "worker_sources_hash", lambda: bench.sources)
     return lambda **config: start.dry_run(bench.load(**config))
+
+
+def test_no_file_of_a_run_is_for_others_where_the_umask_says_so(bench: Bench) -> None:
+    old = os.umask(0o077)
+    try:
+        result = bench.run()
+    finally:
+        os.umask(old)
+    found = {path.name: path.stat().st_mode for path in result.layout.root.rglob("*")}
+    assert {"result.json", "states.json", "events.jsonl", "out", "results.json"} <= found.keys()
+    assert [name for name, mode in found.items() if mode & 0o077] == []
 
 
 def test_a_dry_run_writes_nothing(bench: Bench, dry: Callable[..., Any]) -> None:

@@ -27,12 +27,14 @@ from trace_bench.artifacts.names import Names
 from trace_bench.artifacts.outputs import Event, HistoryLine, States, WorkerResult
 from trace_bench.artifacts.tarstream import Source, entries
 from trace_bench.artifacts.writers import is_torn, sync_tree, write_bytes, write_json
-from trace_bench.errors import CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
+from trace_bench.errors import BrokenArchive, CollectError, EnvironmentUnavailable, HarnessError, TraceBenchError
 from trace_bench.secrets import known
 
 M = TypeVar("M", bound=BaseModel)
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 """A text of JSON. One without an end takes the rest, so that it is not searched again."""
+ROOT = "out"
+"""The folder that all entries of an archive lie in. It is named by the engine: nothing in a sandbox can replace it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,6 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
         try:
             intake.take(source)
             collected = _check(intake, limits, source, dest, started)
-            intake.root.chmod(0o755)
             sync_tree(intake.root)  # what has its place is whole, after a power cut too
             intake.root.rename(dest)
             return collected
@@ -129,7 +130,8 @@ def collect(chunks: Iterator[bytes], dest: Path, limits: CollectLimits | None = 
 
 @dataclass
 class _Intake:
-    """Writes entries below `root`, which no other user can write to."""
+    """Writes entries below `root`, whose parent no other user can enter. Files and folders have the modes of the
+    user's umask."""
 
     root: Path
     limits: CollectLimits
@@ -142,15 +144,15 @@ class _Intake:
         self._names = Names(self.limits.path_bytes, self.limits.name_bytes)
 
     def take(self, source: Source) -> None:
-        self.root.mkdir(mode=0o700)
-        for entry in entries(source):
+        self.root.mkdir()
+        for entry in entries(source, root=ROOT):
             self._count += 1
             if self._count > self.limits.files:
                 raise CollectError(f"the archive holds more than {self.limits.files} files and folders")
             parts = self._parts(entry.name, entry.kind == "folder")
             if entry.kind == "folder":
                 if parts in self._folders:
-                    raise CollectError(f"the folder {entry.name} occurs twice")
+                    raise (CollectError if parts else BrokenArchive)(f"the folder {entry.name} occurs twice")
                 if parts:
                     self._admit(parts, is_folder=True)
                     self._names.claim(parts)
@@ -164,13 +166,13 @@ class _Intake:
     def _parts(self, name: str, is_folder: bool) -> tuple[str, ...]:
         """The components of a name below ``out``, after every check on names."""
         parts = self._names.parts(name, is_folder)
-        if parts[0] != "out":
-            raise CollectError(f"the name {name} does not lie in the volume 'out'")
+        if parts[0] != ROOT:
+            raise BrokenArchive(f"the name {name} does not lie in the volume '{ROOT}'")
         below = parts[1:]
         if len(below) - 1 > self.limits.depth:
             raise CollectError(f"{name} lies deeper than {self.limits.depth} folders")
         if not is_folder and not below:
-            raise CollectError("the volume 'out' is a file")
+            raise BrokenArchive(f"the volume '{ROOT}' is a file")
         return below
 
     def _admit(self, parts: tuple[str, ...], is_folder: bool) -> None:
@@ -189,8 +191,7 @@ class _Intake:
             if "/".join(parts[:end]) in self.files:
                 raise CollectError(f"{'/'.join(parts[:end])} is a file and a folder")
             if not folder.is_dir():
-                folder.mkdir(mode=0o755)
-                folder.chmod(0o755)
+                folder.mkdir()
 
     def _take_file(self, parts: tuple[str, ...], size: int, source: Source) -> None:
         path = "/".join(parts)
@@ -207,11 +208,10 @@ class _Intake:
         if target.is_dir():
             raise CollectError(f"{path} is a file and a folder")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(target, flags, 0o600), "wb", buffering=0) as file:
+        with os.fdopen(os.open(target, flags, 0o666), "wb", buffering=0) as file:
             masker, write = known.data_masker(), _whole_writes(file.fileno())
             source.copy(size, lambda data: write(masker.feed(data)))
             write(masker.rest())
-            os.fchmod(file.fileno(), 0o644)
             self.files[path] = os.fstat(file.fileno()).st_size
 
 
@@ -344,5 +344,4 @@ def _keep_evidence(intake: _Intake, source: Source, parent: Path, message: str) 
             left -= min(size, left)
     if intake.root.is_dir():
         intake.root.rename(evidence / "files")
-        (evidence / "files").chmod(0o755)
     return evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, field
 
-from trace_bench.errors import CollectError
+from trace_bench.errors import BrokenArchive, CollectError
 
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories of characters that control, or cannot be shown."""
@@ -27,18 +27,21 @@ class Names:
         """The components of `name`, all of which can be shown and stay below where they are put.
 
         Raises:
-            CollectError: they do not.
+            BrokenArchive: no file of a file system has such a name.
+            CollectError: a file of a sandbox can have it, and is not collected.
         """
         if len(name.encode("utf-8")) > self.path_bytes:
             raise CollectError(f"the name {name[:120]} is longer than {self.path_bytes} bytes")
         if any(unicodedata.category(character) in _UNSHOWN for character in name):
             raise CollectError(f"the name {name} holds a control character or one that cannot be shown")
-        if name.startswith("/") or "\\" in name:
-            raise CollectError(f"the name {name} is absolute or holds a backslash")
+        if name.startswith("/"):
+            raise BrokenArchive(f"the name {name} is absolute")
+        if "\\" in name:
+            raise CollectError(f"the name {name} holds a backslash")
         parts = (name.removesuffix("/") if is_folder else name).split("/")
         for part in parts:
             if part in ("", ".", ".."):
-                raise CollectError(f"the name {name} has an empty component, '.' or '..'")
+                raise BrokenArchive(f"the name {name} has an empty component, '.' or '..'")
             if len(part.encode("utf-8")) > self.name_bytes:
                 raise CollectError(f"a component of {name} is longer than {self.name_bytes} bytes")
         return tuple(parts)

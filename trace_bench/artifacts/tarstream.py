@@ -120,11 +120,14 @@ class Source:
         return True
 
 
-def entries(source: Source) -> Iterator[Entry]:
+def entries(source: Source, root: str = "") -> Iterator[Entry]:
     """The files and folders of the archive, in its order.
 
+    Args:
+        root: name of the folder that all entries lie in, if the archive's maker chose it.
+
     Raises:
-        BrokenArchive: the archive is malformed.
+        BrokenArchive: the archive is malformed, or its root is not a folder.
         CollectError: it holds what is not a plain file or folder.
     """
     long_name: bytes | None = None
@@ -161,11 +164,14 @@ def entries(source: Source) -> Iterator[Entry]:
         raw_name = raw_name if long_name is None else long_name
         long_name = extended = None
         name = _decode(raw_name)
+        # The content of the root is the sandbox's. The root itself, and what is beside it, is its maker's.
+        is_inside = not root or name.startswith(f"{root}/")
+        refusal = CollectError if is_inside and name.strip("/") != root else BrokenArchive
         if kind in _REFUSED:
-            raise CollectError(f"{name} is {_REFUSED[kind]}; only plain files and folders are collected")
+            raise refusal(f"{name} is {_REFUSED[kind]}; only plain files and folders are collected")
         if kind == b"5":
             if size:
-                raise CollectError(f"the folder {name} claims {size} bytes of content")
+                raise refusal(f"the folder {name} claims {size} bytes of content")
             yield Entry(name, "folder", 0)
         elif kind in (b"0", b"\0"):
             before = source.taken
@@ -174,7 +180,7 @@ def entries(source: Source) -> Iterator[Entry]:
                 raise AssertionError("an entry was not read to its end")
             _skip_padding(source, size)
         else:
-            raise CollectError(f"{name} is an entry of the unknown type {kind!a}")
+            raise refusal(f"{name} is an entry of the unknown type {kind!a}")
 
 
 def _header(block: bytes, offset: int) -> tuple[bytes, int, bytes]:
