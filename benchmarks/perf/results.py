@@ -1,7 +1,7 @@
 """What looking at a large run costs: 10,000 jobs, 200,000 steps.
 
     python benchmarks/perf/results.py [--jobs 10000] [--small 1000] [--keep FOLDER]
-                                      [--only ls,results,compare,audit,rebuild]
+                                      [--only ls,results,compare,audit,rebuild,runs] [--runs 2000]
 
 A small real run on the local backend is made first; the large one is a matrix of many more seeds, planned and recorded
 by the controller's own code, whose jobs have the files of a job of the small one under their own names. Histories are
@@ -9,8 +9,8 @@ filled up to 20 lines. So all files fit their schemas; scores repeat, and do not
 
 Each command is a fresh process: seconds of wall clock and of processor, peak of memory (`wait4`), and the ratio of its
 processor time to that of reading all bytes of the run once, in Python, beside it. `audit` is also tried on a run of
-`--small` jobs: it keeps a row of each job, and none of its cassettes and histories. One line a number, with the limit
-beside it.
+`--small` jobs: it keeps a row of each job, and none of its cassettes and histories. `runs` is `ls` in a folder of many
+runs against `ls` in one of 20, which it prints. One line a number, with the limit beside it.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ COMMANDS = {
     "audit": ("audit",),
     "rebuild": ("rebuild", "--check"),
 }
+FEW, RUNS, LIMIT_LS = 20, 2_000, 0.5
+"""Runs that `ls` prints, runs of the larger folder, and seconds that `ls` may take there."""
 READ = """
 import os, sys
 for folder, _, names in os.walk(sys.argv[1]):
@@ -91,14 +93,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--small", type=int, default=SMALL, help="jobs of the run that audit is tried on as well")
-    parser.add_argument("--only", default=",".join(COMMANDS))
+    parser.add_argument("--only", default=",".join((*COMMANDS, "runs")))
+    parser.add_argument("--runs", type=int, default=RUNS, help="runs of the folder that ls is tried on")
     parser.add_argument("--keep", type=Path, help="where the runs are made, and found again by the next call")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="trace-bench-perf-") as name:
         folder = chosen.keep or Path(name)
         run = made(folder, chosen.jobs)
         small = made(folder, chosen.small) if "audit" in chosen.only else None
-        measure(run, small, chosen.only.split(","))
+        only = chosen.only.split(",")
+        measure(run, small, [name for name in only if name != "runs"])
+        if "runs" in only:
+            measure_runs(run, folder, chosen.runs)
 
 
 def made(folder: Path, jobs: int) -> RunLayout:
@@ -206,6 +212,22 @@ def measure(run: RunLayout, small: RunLayout | None, only: list[str]) -> None:
             further = max(1, number - sum(1 for _ in small.job_dirs()))
             growth = 1000 * (found.megabytes - less.megabytes) / further
             line("  memory for each further job", f"{growth:.0f} kB", f"{LIMIT_GROWTH} kB")
+
+
+def measure_runs(run: RunLayout, folder: Path, number: int) -> None:
+    """Compare `ls` of `number` runs, copies of the small files of `run`, with `ls` of as many as it prints."""
+    found = {}
+    for count in (FEW, number):
+        runs = folder / f"list-{count}"
+        for n in range(count):
+            copy = RunLayout(runs / f"copy-{n:05}")
+            for path in (run.manifest, run.lock, run.config_snapshot, run.events, run.summary):
+                write_bytes(copy.root / run.relative(path), path.read_bytes(), durable=False)
+        tries = [spent(sys.executable, "-m", "trace_bench", "ls", "--runs-dir", str(runs)) for _ in range(5)]
+        found[count] = min(tries, key=lambda one: one.processor)
+    few, many = found[FEW], found[number]
+    took = f"{many.seconds:.2f} s (processor {many.processor:.2f} s)"
+    line(f"ls of {number:,} runs", f"{took}  ratio {many.processor / few.processor:5.2f}", f"{LIMIT_LS} s")
 
 
 def command(name: str, run: RunLayout) -> Spent:

@@ -17,7 +17,9 @@ from tests.cli.test_docs import commands_of
 from tests.integration.cli import REPOSITORY, cli, write_config
 from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.commands.ls import ls
 from trace_bench.planning.run_lock import lock_run
+from trace_bench.records import runs as records
 from trace_bench.records.job_states import JOB_STATES
 from trace_bench.records.runs import State
 
@@ -58,6 +60,29 @@ def test_ls_has_a_line_for_each_run_the_newest_first(runs: Path) -> None:
         ["plan", "-", "planned", "0/3", "0"],
     ]
     assert [line["run_id"] for line in parsed("ls", runs=runs)] == ["later", RUN, "plan"]
+
+
+def test_ls_reads_and_prints_the_newest_runs_and_counts_the_others(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(25):
+        make_run(runs, f"run-{n:02}", rows=[row(0)], started=f"2026-03-01T00:{n:02}:00Z")
+    newest = [f"run-{n:02}" for n in reversed(range(25))]
+
+    def listed(*arguments: str) -> tuple[list[str], str]:
+        done = cli("ls", "--runs-dir", str(runs), *arguments)
+        assert done.returncode == 0
+        return [line.split()[0] for line in done.stdout.splitlines()[1:]], done.stderr
+
+    assert listed() == (newest[:20], "and 5 more runs; --all shows them, -n N the newest N\n")
+    assert listed("-n", "3") == (newest[:3], "and 22 more runs; --all shows them, -n N the newest N\n")
+    assert listed("-n", "25") == listed("--all") == (newest, "")
+    assert [line["run_id"] for line in parsed("ls", runs=runs)] == newest
+    assert [line["run_id"] for line in parsed("ls", "-n", "2", runs=runs)] == newest[:2]
+    assert cli("ls", "--all", "-n", "3", "--runs-dir", str(runs)).returncode == 2
+    read: list[str] = []
+    real = records.describe
+    monkeypatch.setattr(records, "describe", lambda run, **more: read.append(run.run_id) or real(run, **more))
+    ls(runs, newest=3)
+    assert read == newest[:3]
 
 
 def test_ls_and_show_say_that_a_run_is_a_replay(runs: Path) -> None:

@@ -164,9 +164,7 @@ def entries(source: Source, root: str = "") -> Iterator[Entry]:
         raw_name = raw_name if long_name is None else long_name
         long_name = extended = None
         name = _decode(raw_name)
-        # The content of the root is the sandbox's. The root itself, and what is beside it, is its maker's.
-        is_inside = not root or name.startswith(f"{root}/")
-        refusal = CollectError if is_inside and name.strip("/") != root else BrokenArchive
+        refusal = _refusal(name, root)
         if kind in _REFUSED:
             raise refusal(f"{name} is {_REFUSED[kind]}; only plain files and folders are collected")
         if kind == b"5":
@@ -181,6 +179,13 @@ def entries(source: Source, root: str = "") -> Iterator[Entry]:
             _skip_padding(source, size)
         else:
             raise refusal(f"{name} is an entry of the unknown type {kind!a}")
+
+
+def _refusal(name: str, root: str) -> type[CollectError]:
+    """The error for an entry that cannot be taken. The content of `root` is the sandbox's; the root itself, and what is
+    beside it, the archive's maker's."""
+    inside = not root or (name.startswith(f"{root}/") and name.strip("/") != root)
+    return CollectError if inside else BrokenArchive
 
 
 def _header(block: bytes, offset: int) -> tuple[bytes, int, bytes]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
 
 from trace_bench.cli.options import RUNS, Json, RunsDir
 from trace_bench.display import console
 from trace_bench.display.console import emit, emit_json, emit_table, note
 from trace_bench.display.table import Column, Table, dollars
+from trace_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from trace_bench.records.runs import RunLine
@@ -18,7 +21,19 @@ _COUNTS = ("failed", "infra", "skipped", "interrupted", "flagged", "unprotected"
 """``infra``: of the failed jobs, those that failed at provider, sandbox or harness."""
 
 
-def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
+NEWEST = 20
+"""Number of runs that are printed by default."""
+
+
+def ls(
+    runs_dir: RunsDir = RUNS,
+    newest: Annotated[
+        int | None,
+        Option("--newest", "-n", metavar="N", min=1, show_default=str(NEWEST), help="Print at most N runs."),
+    ] = None,
+    every: Annotated[bool, Option("--all", help="Print all runs; so does --json without -n.")] = False,
+    as_json: Json = False,
+) -> None:
     """Print the runs, one a line: running ones, then the newest.
 
     Example: trace-bench ls --runs-dir runs
@@ -27,7 +42,14 @@ def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
     from trace_bench.records.integrity import PAGE
     from trace_bench.records.runs import all_runs, describe
 
-    lines = [describe(run, running=has_controller(run)) for run in all_runs(runs_dir)]
+    if every and newest is not None:
+        raise ConfigError(f"--all and --newest {newest} are given; give one of them")
+    runs = all_runs(runs_dir)
+    if not every and (newest is not None or not as_json):
+        runs, more = runs[: newest or NEWEST], len(runs) - (newest or NEWEST)
+    else:
+        more = 0
+    lines = [describe(run, running=has_controller(run)) for run in runs]  # reads several files of each run
     if as_json:
         emit_json([_as_json(line) for line in lines])
     elif lines:
@@ -36,6 +58,8 @@ def ls(runs_dir: RunsDir = RUNS, as_json: Json = False) -> None:
             emit(f"flagged: jobs to look at before their scores are quoted; show RUN marks them, and see {PAGE}")
     else:
         note(f"there are no runs in {runs_dir}; trace-bench run makes one")
+    if more > 0 and not as_json:
+        note(f"and {more} more runs; --all shows them, -n N the newest N")
     for line in lines:
         if line.damage:
             note(f"{'newer' if line.state == 'newer' else 'damaged'}: {line.damage}")
