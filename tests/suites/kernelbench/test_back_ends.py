@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -165,14 +167,32 @@ def test_what_cannot_be_made_has_not_compiled(bench: Bench, source: str, said: s
     assert re.search(said, str(caught.value)), caught.value
 
 
-def test_operations_of_products_and_convolutions_are_counted(programs: Programs) -> None:
-    source = REFERENCE.replace("return torch.relu(x) * self.slope + y", "return torch.relu(x @ y.T)")
-    limits = Limits(wall_seconds=60, cpu_seconds=60, needs=frozenset({"machine_code"}))
-    bench = Bench(programs, Reference(source, "problem.py", "float32"), limits, trials=9, threads=1)
-    assert bench.operations == 2 * 3 * 700 * 3
-    failing = Reference(source.replace("x @ y.T", "x @ y"), "problem.py", "float32")
+@pytest.mark.parametrize(
+    ("forward", "operations"),
+    [
+        ("torch.relu(x @ y.T)", 2 * 3 * 700 * 3),
+        ("torch.nn.functional.linear(x, y, torch.ones(3)) + x.sum()", 2 * 3 * 700 * 3),
+        ("torch.nn.functional.conv1d(x[None], y[None, :, :5])", 2 * 3 * 5 * 696),
+    ],
+    ids=["product", "linear", "convolution"],
+)
+def test_operations_of_products_and_convolutions_are_counted(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forward: str, operations: int
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))  # as in a container: no folder can be made
+    source = REFERENCE.replace("torch.relu(x) * self.slope + y", forward)
+    assert counting(programs, source).operations == operations
+
+
+def test_a_reference_that_fails_while_it_is_counted_is_the_tasks_fault(programs: Programs) -> None:
+    source = REFERENCE.replace("torch.relu(x) * self.slope + y", "x @ y")
     with pytest.raises(ProblemError, match=r"problem.py: the reference failed: call failed: RuntimeError"):
-        _ = Bench(programs, failing, limits, trials=9, threads=1).operations
+        _ = counting(programs, source).operations
+
+
+def counting(programs: Programs, source: str) -> Bench:
+    limits = Limits(wall_seconds=60, cpu_seconds=60, needs=frozenset({"machine_code"}))
+    return Bench(programs, Reference(source, "problem.py", "float32"), limits, trials=9, threads=1)
 
 
 def test_a_reference_without_outputs_is_refused(programs: Programs) -> None:

@@ -38,16 +38,6 @@ class Empty:
     def __call__(self, *inputs):
         return ()
 '''
-_COUNTED = '''
-def _trace_bench_count(arguments):
-    """Operations of floating-point numbers that a call takes, in products of matrices and convolutions."""
-    import torch._dynamo  # which the counter imports when it begins
-    from torch.utils.flop_counter import FlopCounterMode
-
-    with FlopCounterMode(display=False) as counter:
-        _trace_bench_run(arguments)
-    return counter.get_total_flops()
-'''
 Part = Literal["reference", "candidate", "empty"]
 _PARTS: Sequence[Part] = get_args(Part)
 _Times = dict[Part, list[float]]
@@ -132,14 +122,14 @@ class Bench:
 
     @cached_property
     def operations(self) -> int:
-        """Floating-point operations of one call of the reference, as far as PyTorch counts them (`_COUNTED`).
+        """Floating-point operations of one call of the reference, as far as PyTorch has a formula for them.
 
         Raises:
             ProblemError: the reference failed.
         """
         inputs, made = self.reference.inputs(_drawn()), self.reference.init_inputs(_drawn())
         with ExitStack() as stack:
-            process = self._own(stack, self.reference.source + _COUNTED, "Model", made, inputs.size)
+            process = self._own(stack, self.reference.source, "Model", made, inputs.size)
             try:
                 return int(process.link.call(process.program, inputs, inputs.size, "count", inputs.arguments)[0])
             except CandidateError as error:

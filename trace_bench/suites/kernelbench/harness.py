@@ -123,3 +123,37 @@ def _trace_bench_run(arguments, place=None):
         if _trace_bench_flat.is_cuda:
             torch.cuda.synchronize()
     return {"several": several, "tensors": told}
+
+
+def _trace_bench_count(arguments):
+    """Count the floating-point operations of a call's matrix products and convolutions.
+
+    PyTorch's own counter is not used: it imports ``torch._dynamo``, which takes seconds and makes a temporary folder,
+    and this process can make none. Only PyTorch's formulas are used.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
+
+    total = 0
+
+    class Counter(TorchDispatchMode):
+        pass
+
+    def dispatch(self, operation, types, args=(), kwargs=None):
+        nonlocal total
+        kwargs = kwargs or {}
+        formula = flop_registry.get(operation._overloadpacket)
+        if formula is None:
+            with self:  # what it is made of may have formulas
+                made = operation.decompose(*args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        made = operation(*args, **kwargs)
+        if formula is not None:
+            total += formula(*args, **kwargs, out_val=made)
+        return made
+
+    Counter.__torch_dispatch__ = dispatch  # not in the class: PyTorch wraps one that is there in torch._dynamo.disable
+    with Counter():
+        _trace_bench_run(arguments)
+    return total
