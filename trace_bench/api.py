@@ -55,7 +55,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> Jobs:
     Raises:
         ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
     """
-    config = complete_models(with_rows(select(_loaded(config), roots), roots))
+    config = complete_models(with_rows(select(_loaded(config), roots), roots)[0])
     resolved = resolve(config, roots)
     return Jobs(matrix.expand(config, resolved.tasks, resolved.trainers))
 

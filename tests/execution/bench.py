@@ -19,6 +19,7 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
+from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.execution.connection import Connection
 from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.result import RunResult
@@ -49,6 +50,7 @@ class Bench:
 
     Attributes:
         sources, image: stand for the worker's code and for the recipe of its image.
+        no_image: families without an image.
         config: what every run of this bench has, unless it is given otherwise.
     """
 
@@ -56,6 +58,7 @@ class Bench:
     backend: SimulatedBackend = field(default_factory=SimulatedBackend)
     sources: str = "s"
     image: str = "i"
+    no_image: set[str] = field(default_factory=set)
     config: dict[str, Any] = field(default_factory=dict)
     _clock: datetime = field(default_factory=lambda: datetime(2026, 1, 2, tzinfo=UTC))
 
@@ -77,9 +80,10 @@ class Bench:
         if recording is not None:
             recording.check(jobs, loaded.source.where(("replay_from",)))
         inputs = PlanInputs(
-            loaded, resolved, jobs, self.backend, self._image, sources_hash=self.sources, recording=recording
-        )
-        return plan_run(inputs, now=self._now)
+            loaded, resolved, jobs, self.backend, self._image, sources_hash=self.sources, recording=recording,
+            require_all=loaded.require_all,
+        )  # fmt: skip
+        return plan_run(inputs, now=self._now).without_unmet(require_all=loaded.require_all)
 
     def run(
         self,
@@ -94,6 +98,8 @@ class Bench:
         return sorted(folder.iterdir()) if folder.is_dir() else []
 
     def _image(self, family: str) -> ImageRecord:
+        if family in self.no_image:
+            raise EnvironmentUnavailable(f"the image of {family} cannot be built; get what it needs")
         return ImageRecord(family=family, ref="image", key=self.image)
 
     def _now(self) -> datetime:

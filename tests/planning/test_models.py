@@ -209,7 +209,7 @@ def test_two_models_that_come_to_one_id_are_a_mistake() -> None:
 def test_other_modes_are_left_alone(mode: str) -> None:
     given = parse_config({"tasks": ["internal:numeric_param"], "mode": mode})
     assert with_models(given, {"TRACE_LITELLM_MODEL": "gpt-x"}) is given
-    assert missing_keys(given, {}) == () and real_models(given, OPENAI) == ()
+    assert missing_keys(given, {}) == {} and real_models(given, OPENAI) == ()
 
 
 @pytest.mark.parametrize(
@@ -233,11 +233,12 @@ def test_other_modes_are_left_alone(mode: str) -> None:
 def test_a_key_that_is_missing_is_named_with_where_it_was_looked_for(
     llm: dict[str, Any], environ: dict[str, str], says: str | None
 ) -> None:
-    sentences = missing_keys(with_models(config(llm=llm), environ), environ)
+    errors = missing_keys(with_models(config(llm=llm), environ), environ)
     if says is None:
-        assert sentences == ()
+        assert errors == {}
     else:
-        assert len(sentences) == 1 and says in sentences[0]
+        ((model, error),) = errors.items()
+        assert model == llm["model"] and says in str(error)
 
 
 def test_the_key_of_a_dotenv_reaches_the_gateway_and_nothing_else(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.scheduling.test_allocation import a_job
 from trace_bench.config import RunConfig, parse_config
 from trace_bench.config.models import SandboxConfig
 from trace_bench.errors import ConfigError, SandboxError
-from trace_bench.planning.requirements import check_hosts, check_sandboxes, unmet_requirement
+from trace_bench.planning.requirements import check_sandboxes, host_check, unmet_requirement
 from trace_bench.sandbox import leases
 from trace_bench.sandbox.base import Host, Sandbox
 from trace_bench.sandbox.labels import CPUSET, DEVICES, EXCLUSIVE
@@ -335,25 +335,18 @@ def a_config(**content: Any) -> RunConfig:
     return parse_config({"tasks": tasks, "trainers": ["NoOp"], **content})
 
 
-def planned(config: RunConfig, decision: str = "run") -> list[Any]:
-    found = []
-    for task in config.tasks:
-        sandbox = config.sandbox if task.sandbox is None else task.sandbox.over(config.sandbox)
-        job = SimpleNamespace(sandbox=sandbox)
-        found.append(SimpleNamespace(decision=decision, task_id=task.id, job=job))
-    return found
-
-
 def test_a_job_that_no_host_can_run_is_told_with_what_each_host_lacks() -> None:
     config = a_config()
-    hosts = [Host("small", gpus=("0",)), Host("plain", gpus=())]
-    with pytest.raises(ConfigError) as caught:
-        check_hosts(config, planned(config), hosts)
-    said = str(caught.value)
+    first, second = (
+        SimpleNamespace(task_id=task.id, sandbox=task.sandbox.over(config.sandbox) if task.sandbox else config.sandbox)
+        for task in config.tasks
+    )
+    check: Any = host_check(config, [Host("small", gpus=("0",)), Host("plain", gpus=())])
+    said = str(check(first))
     assert "no host can run internal:numeric_param: small has 1 GPU, not 2; plain has no GPUs" in said
-    assert "tasks" in said and "non_trainable" not in said
-    check_hosts(config, planned(config, "reuse"), hosts)
-    check_hosts(config, planned(config), [*hosts, Host("large", gpus=("0", "1"))])
+    assert "tasks" in said and check(second) is None
+    check = host_check(config, [Host("plain", gpus=()), Host("large", gpus=("0", "1"))])
+    assert check(first) is None
 
 
 def test_part_of_a_core_cannot_be_pinned_wherever_it_is_said() -> None:

@@ -34,7 +34,7 @@ from trace_bench.records.leaderboard import (
     task_names,
     variant_names,
 )
-from trace_bench.records.rows import is_final, normalised_score, with_known_hardware
+from trace_bench.records.rows import is_final, normalised_score, skip_reasons, unmet_sentences, with_known_hardware
 
 _NUMERIC = frozenset({"#", "held-out", "covers", "validation", "mean", "seeds", "failed", "unfinished", "usd per job"})
 Configuration = tuple[str, ...]
@@ -79,6 +79,7 @@ class Standings:
         others: the best configurations of each other task, in its own units.
         left_out: jobs that do not count only because a candidate could have written their score.
         hardware: of the scores that depend on it.
+        unmet: sentences about jobs that could not run on the machine.
     """
 
     tasks: Sequence[str]
@@ -86,6 +87,7 @@ class Standings:
     others: Sequence[LeaderboardRow]
     left_out: int
     hardware: Sequence[str] = ()
+    unmet: Sequence[str] = ()
 
 
 def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False) -> Standings:
@@ -118,6 +120,7 @@ def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: 
         [row for row in others if _task(keys[row.best_job_id]) not in part],
         0 if unprotected else sum(counts(row, unprotected=True, failed=failed) for row in rows) - len(counted),
         sorted({row.hardware for row in counted} - {""}),
+        unmet_sentences(skip_reasons(rows)),
     )
 
 
@@ -215,6 +218,7 @@ def page(run_id: str, found: Standings) -> str:
         parts.append(f"{jobs} left out as unprotected: a candidate could have written its own score.")
     if sentence := hardware_sentence(found.hardware):
         parts.append(markdown_text(sentence))
+    parts += map(markdown_text, found.unmet)
     parts += _notes(found)
     return "\n\n".join(parts) + "\n"
 

@@ -96,8 +96,8 @@ class Summary(Model):
     ``pending`` if jobs have not finished; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
     `boundaries` leave out what was interrupted; `infrastructure_failures` are those at provider, sandbox and harness,
     which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.records.integrity`, `flagged_jobs` those
-    that have any. `package_hash` (of `trace_bench.resources`) is that of the code that wrote the tables; earlier
-    versions do not say it."""
+    that have any. `cannot_run` counts skipped jobs by the precondition that they lacked. `package_hash` (of
+    `trace_bench.resources`) is that of the code that wrote the tables; earlier versions do not say it."""
 
     run_id: str
     generated_at: UtcTime
@@ -111,6 +111,7 @@ class Summary(Model):
     flagged_jobs: Count = 0
     flags: dict[Name, Count] = {}
     cut_by_run_budget: Count = 0
+    cannot_run: dict[str, Count] = {}
     llm_calls: Count = 0
     llm_tries: Count = 0
     llm_reused: Count = 0

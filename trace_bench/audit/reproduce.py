@@ -128,7 +128,13 @@ def prepare(recording: Recording, folder: Path, options: Options, say: Callable[
     config = here.config({**options.overrides, "runs_dir": str(folder)})
     images = PinnedImages(recording.lock, pull=options.pull)
     plan = plan_config(
-        config, roots=options.roots, build=options.build, say=say, recording=here, images_of=images.source
+        config,
+        roots=options.roots,
+        build=options.build,
+        say=say,
+        recording=here,
+        images_of=images.source,
+        require_all=True,
     )
     lacking = {job_id: why for job_id, why in here.lacking.items() if job_id in wanted}
     jobs = tuple(p if p.job_id in wanted else replace(p, decision="skip", reason=NOT_CHOSEN) for p in plan.jobs)

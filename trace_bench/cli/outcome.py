@@ -17,7 +17,7 @@ from trace_bench.display.console import emit, emit_block
 from trace_bench.display.table import dollars
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
-from trace_bench.records.rows import is_final
+from trace_bench.records.rows import is_final, skip_reasons, unmet_sentences
 
 FAILURES = 10
 """Failed jobs that are listed."""
@@ -47,6 +47,8 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
             emit(sentence)
     emit()
     emit(counts_text(rows, planned))
+    for sentence in unmet_sentences(skip_reasons(rows)):
+        emit(sentence)
     _print_failures([row for row in rows if outcome_of(row) == "failed"], layout)
     but = "  (unprotected jobs are left out of it)" if unprotected else ""
     _print_paths({

@@ -398,6 +398,8 @@ class RunConfig(Section):
     runs_dir: Text = "runs"
     max_workers: Annotated[int, Field(ge=1, le=4096)] = 1
     fail_fast: bool = False
+    require_all: bool = False
+    """Refuse to start where single jobs cannot run, for want of an image, a data set, a key, a host or a service."""
     resume: Literal["auto", "failed", "none"] = "auto"
     job_timeout: TimeLimit = None
     """Seconds of training of one job; None is no limit. Not given, it is that of `default_job_timeout`."""

@@ -27,18 +27,21 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import LlmCall, ServiceRecord
 from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.display.text import quoted
-from trace_bench.errors import ConfigError, HarnessError, TraceBenchError
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError, TraceBenchError
 from trace_bench.execution.model_server import ModelAccess, ModelServer
 from trace_bench.gateway.base import GatewayLimits, LlmRequest, LlmResponse, NotRecorded, Refusal
 from trace_bench.gateway.replies import encode, refused
 from trace_bench.gateway.requests import check_names
 from trace_bench.gateway.server import Scope
+from trace_bench.matrix import Job
 from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.preconditions import Check
 from trace_bench.planning.prepare import PreparedJob, model_ref
 from trace_bench.records.calls import read_calls
 from trace_bench.sandbox.labels import PREFIX, owner
 from trace_bench.sandbox.locks import default_directory, open_shared
 from trace_bench.suites.service import ModelAddress, Service, ServiceAnswer, ServiceCall, ServiceError
+from trace_bench.suites.spec import Task
 from trace_bench.worker.llm_calls import SERVICES as PATH
 
 LABELS = {name: f"{PREFIX}service.{name}" for name in ("run", "job", "owner")}
@@ -72,6 +75,34 @@ def load_services(names: Iterable[str]) -> dict[str, Service]:
             ) from None
         found[name] = service
     return found
+
+
+def service_check(tasks: Mapping[str, Task], *, recorded: bool) -> Check:
+    """The check that what the services of a job need exists.
+
+    Args:
+        recorded: the answers of services are recorded ones.
+    """
+    known: dict[str, TraceBenchError | None] = {}
+
+    def error_of(name: str) -> TraceBenchError | None:
+        try:
+            load_services([name])[name].check()
+        except (ConfigError, EnvironmentUnavailable) as error:
+            return error
+        return None
+
+    def check(job: Job) -> TraceBenchError | None:
+        if recorded or model_ref(job.model).model == STUB:
+            return None
+        for name in tasks[job.task_id].suite.services:
+            if name not in known:
+                known[name] = error_of(name)
+            if (error := known[name]) is not None:
+                return error
+        return None
+
+    return check
 
 
 def services_of(plan: RunPlan) -> ServiceHost:
@@ -114,15 +145,6 @@ class ServiceHost:
         self._recorded = recorded
         self._models: ModelServer | None = None
         self._lock = threading.Lock()
-
-    def check(self) -> None:
-        """Check that what the services need exists, before anything of the run is written.
-
-        Raises:
-            EnvironmentUnavailable: it does not.
-        """
-        for service in self._needed:
-            service.check()
 
     def sweep(self) -> None:
         """Remove what a dead controller of this run left."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
-from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
 from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
 from trace_bench.execution.run_records import write_records
-from trace_bench.execution.service_host import services_of
+from trace_bench.execution.service_host import service_check
 from trace_bench.execution.tensorboard import check_tensorboard
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.matrix import Job
@@ -28,6 +29,7 @@ from trace_bench.planning.images import ImagesOf, ImageSource, foreseen_images, 
 from trace_bench.planning.models import missing_keys
 from trace_bench.planning.plan import PlanIsOld, RunPlan
 from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
+from trace_bench.planning.preconditions import missing_by
 from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm
 from trace_bench.planning.recording import LOST_TASK, Recording
@@ -62,11 +64,9 @@ def run_config(
     """
     complete = complete_config(config, roots)
     check_litellm(complete.config)
-    if missing := missing_keys(complete.config, os.environ):
-        raise ConfigError("\n".join(missing))
+    keys = missing_keys(complete.config, os.environ)
     for _ in range(RACES):
-        plan = plan_complete(complete, build=build, say=say)
-        services_of(plan).check()
+        plan = plan_complete(complete, build=build, say=say, keys=keys, services=True)
         with contextlib.suppress(PlanIsOld):
             return Run(plan, subscriber=subscriber, stop_wanted=stop_wanted).execute()
     raise PlanIsOld(f"{plan.layout.root}: other controllers are at work in it; give another --run-id")
@@ -75,15 +75,25 @@ def run_config(
 def dry_run(
     config: RunConfig, *, roots: Sequence[Path] = (), build: bool = True, say: Callable[[str], None] = _silent
 ) -> RunPlan:
-    """The plan of a run. Nothing is written, built or pulled. A missing key is a warning of the plan.
+    """The plan of a run. Nothing is written, built or pulled.
+
+    A missing key is a warning of the plan. Jobs are skipped for it if those of another model can run.
 
     Raises:
         ConfigError: also if a controller is at work in the run, as `run_config` would.
     """
-    plan = plan_config(config, roots=roots, build=build, say=say, images_of=foreseen_images)
-    plan = replace(plan, warnings=(*plan.warnings, *missing_keys(plan.config, os.environ)))
+    complete = complete_config(config, roots)
+    keys = missing_keys(complete.config, os.environ)
+    plan = plan_complete(
+        complete,
+        build=build,
+        say=say,
+        images_of=foreseen_images,
+        keys={} if len(keys) == len(complete.config.llms or (None,)) else keys,
+        services=True,
+    )
+    plan = replace(plan, warnings=(*plan.warnings, *map(str, keys.values())))
     check_not_locked(plan.layout)
-    services_of(plan).check()
     return plan
 
 
@@ -110,6 +120,7 @@ def plan_config(
     recording: Recording | None = None,
     images_of: ImagesOf | None = None,
     suites: Collection[str] | None = None,
+    require_all: bool = False,
 ) -> RunPlan:
     """Complete and expand `config`, and decide about every job. Writes nothing below ``runs_dir``, and needs no key.
 
@@ -120,13 +131,14 @@ def plan_config(
         recording: the run that `config`, of mode replay, names, if it was read before.
         images_of: None is `image_source`.
         suites: plan the jobs of these suites only. All of `config` is checked, but no image is built for the others.
+        require_all: as in a config.
 
     Raises:
         ConfigError: the config does not fit its tasks, its trainers, or the run that it names.
-        EnvironmentUnavailable: no engine, no image.
+        EnvironmentUnavailable: no engine; or no image for any job, or for one if all are required.
     """
     complete = complete_config(config, roots, recording)
-    return plan_complete(complete, build=build, say=say, images_of=images_of, suites=suites)
+    return plan_complete(complete, build=build, say=say, images_of=images_of, suites=suites, require_all=require_all)
 
 
 def plan_complete(
@@ -136,8 +148,16 @@ def plan_complete(
     say: Callable[[str], None],
     images_of: ImagesOf | None = None,
     suites: Collection[str] | None = None,
+    keys: Mapping[str, TraceBenchError] = MappingProxyType({}),
+    services: bool = False,
+    require_all: bool = False,
 ) -> RunPlan:
-    """Plan a config that is complete; arguments and errors as of `plan_config`."""
+    """Plan a config that is complete; arguments and errors as of `plan_config`.
+
+    Args:
+        keys: models whose key is missing, by id: their jobs cannot run.
+        services: jobs cannot run without the services of the host that they use, either.
+    """
     config, recording = complete.config, complete.recording
     check_tensorboard(config)
     with ThreadPoolExecutor(max_workers=1) as aside:
@@ -154,6 +174,9 @@ def plan_complete(
         families = {job.image_family for job in jobs if job.suite in suites}
         others = make(config, backend, build=False, say=say, warn=lambda _: None)
         images = _images_of_some(families, images, others)
+    checks = [missing_by(lambda job: str(job.model["id"]), keys)]
+    if services:
+        checks.append(service_check(resolved.tasks, recorded=recording is not None and config.replay_services))
     inputs = PlanInputs(
         config=config,
         resolved=resolved,
@@ -165,9 +188,13 @@ def plan_complete(
         warnings=warnings,
         prices=complete.prices,
         recording=recording,
+        missing_data=complete.missing_data,
+        checks=checks,
+        require_all=require_all or config.require_all,
     )
     plan = plan_run(inputs)
-    return plan if suites is None else plan.of_suites(suites)
+    plan = plan if suites is None else plan.of_suites(suites)
+    return plan.without_unmet(require_all=inputs.require_all)
 
 
 def _backend_warnings(config: RunConfig, jobs: Sequence[Job], backend: Backend) -> list[str]:

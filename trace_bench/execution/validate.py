@@ -16,7 +16,8 @@ from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import BuildReport, Failure
-from trace_bench.errors import Boundary, Interrupted
+from trace_bench.display.text import clean_line
+from trace_bench.errors import Boundary, Interrupted, TraceBenchError
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.session import NoListener
 from trace_bench.gateway.server import Gateway
@@ -96,6 +97,8 @@ def check_problems(
         def check(planned: PlannedJob) -> ProblemCheck | None:
             if stop(planned.job_id):
                 return None
+            if (unmet := plan.unmet.get(planned.job_id)) is not None:
+                return _unbuilt(planned, unmet)
             given = programs.get(planned.task_id, {})
             return _check(runner, ending_early(plan.prepare(planned), layout.run_id, until, given))
 
@@ -132,6 +135,12 @@ def ending_early(
     spec = prepared.spec.model_copy(update=changes)
     meta = prepared.meta.model_copy(update={"run_id": run, "model": _STUB})
     return replace(prepared, spec=spec, meta=meta)
+
+
+def _unbuilt(planned: PlannedJob, unmet: TraceBenchError) -> ProblemCheck:
+    """The outcome of a problem that cannot be built on this machine."""
+    failure = Failure(boundary=unmet.boundary, kind="cannot_run_here", message=clean_line(str(unmet), 600))
+    return ProblemCheck(planned.task_id, planned.job.eval_kwargs, failure=failure)
 
 
 def _check(runner: AttemptRunner, prepared: PreparedJob) -> ProblemCheck:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import trace_bench
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.homes import cache_home
-from trace_bench.images.archives import kept
+from trace_bench.images.archives import Archive, kept
 from trace_bench.images.base import resolve_base, wanted_base
 from trace_bench.images.context import dependencies_context, worker_context, write_context
 from trace_bench.images.debian import Progress, gather_packages
@@ -134,6 +134,21 @@ def labelled_image(engine: DockerClient, ref: str, key: str) -> dict[str, Any] |
     return image if (image["Config"].get("Labels") or {}).get(KEY_LABEL) == key else None
 
 
+def archive_of(family: Family) -> Archive | None:
+    """The archive that a user provided for the image of `family`; None if it needs none.
+
+    Raises:
+        EnvironmentUnavailable: it needs one, and has none.
+    """
+    archive = kept(family.name) if family.archive else None
+    if family.archive and archive is None:
+        raise EnvironmentUnavailable(
+            f"the image of family {family.name} needs {family.archive}; download it, and run "
+            f"`trace-bench images build {family.name} --toolchain FILE`"
+        )
+    return archive
+
+
 def _dependencies(family: Family, base: Base, engine: DockerClient, progress: Progress) -> str:
     """The image of `family` without the worker, built with all its ancestors where missing."""
     below = base.ref
@@ -144,12 +159,7 @@ def _dependencies(family: Family, base: Base, engine: DockerClient, progress: Pr
         key = dependencies_key(member, base.identity)
         ref = f"{member.repository}-deps:{key[:12]}"
         if labelled_image(engine, ref, key) is None:
-            archive = kept(member.name) if member.archive else None
-            if member.archive and archive is None:
-                raise EnvironmentUnavailable(
-                    f"the image of family {member.name} needs {member.archive}; download it, and run "
-                    f"`trace-bench images build {member.name} --toolchain FILE`"
-                )
+            archive = archive_of(member)
             pins = added_pins(member, target)
             progress(f"gathering the wheels of {member.name}")
             wheels = [*gather([member.bootstrap], target, cache_home()), *gather_pins(pins, target, cache_home())]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.images.base import identity_in_engine, resolve_base, wanted_base
-from trace_bench.images.build import build, build_on, labelled_image, silent
+from trace_bench.images.build import archive_of, build, build_on, labelled_image, silent
 from trace_bench.images.debian import Progress
 from trace_bench.images.engine import connect, engine_errors
 from trace_bench.images.layers import family_named
@@ -130,12 +130,14 @@ def foreseen(
 
     Raises:
         ConfigError: there is no such family.
-        EnvironmentUnavailable: drift that is not accepted.
+        EnvironmentUnavailable: drift that is not accepted, or an image that cannot be built.
     """
     target = family_named(family)
     lock = read_lock()
     pin = lock.images.get(family)
     if pin is None:
+        for member in target.lineage:
+            archive_of(member)
         return None
     drift = _drift(pin, target, lock, wanted_base(base), connect(engine))
     rebuilt = _to_be_rebuilt(pin, drift, allow_build=True, accept_drift=accept_drift)

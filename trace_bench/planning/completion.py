@@ -10,6 +10,7 @@ from pathlib import Path
 from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import RunConfig
 from trace_bench.config.selectors import select
+from trace_bench.errors import ConfigError
 from trace_bench.planning.data_sets import with_rows
 from trace_bench.planning.models import mask_secrets, with_models
 from trace_bench.planning.prices import prices_of
@@ -26,6 +27,7 @@ class CompleteConfig:
         prices: of its models, by id, as far as they are known.
         warnings: to be recorded with the run, beside the config's own.
         recording: the run that a replay repeats.
+        missing_data: why the data set of a task is not here, by task id.
     """
 
     config: RunConfig
@@ -33,6 +35,7 @@ class CompleteConfig:
     prices: Mapping[str, ModelPrices]
     warnings: tuple[str, ...]
     recording: Recording | None
+    missing_data: Mapping[str, ConfigError]
 
 
 def complete_config(
@@ -44,12 +47,12 @@ def complete_config(
         recording: the run that `config`, of mode replay, names, if it was read before.
 
     Raises:
-        ConfigError: a task selector, model, script or price is wrong, a data set was not fetched, a key is part of the
-            config, or the run to replay cannot be read.
+        ConfigError: a task selector, model, script or price is wrong, a key is part of the config, or the run to replay
+            or its data set cannot be read.
     """
     config = select(config, roots)
     recording = recording or recording_of(config)
-    config = with_rows(config, roots, recording)
+    config, missing_data = with_rows(config, roots, recording)
     if recording is None:
         config = complete_models(config)
     else:
@@ -57,7 +60,7 @@ def complete_config(
         mask_secrets(config, os.environ)
     warnings: list[str] = []
     prices = prices_of(config, warnings)
-    return CompleteConfig(config, roots, prices, tuple(warnings), recording)
+    return CompleteConfig(config, roots, prices, tuple(warnings), recording, missing_data)
 
 
 def complete_models(config: RunConfig) -> RunConfig:

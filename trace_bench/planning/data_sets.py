@@ -9,6 +9,7 @@ from trace_bench.config.frozen import FrozenDict
 from trace_bench.config.models import RunConfig, TaskConfig
 from trace_bench.config.task_choices import takes_fixture
 from trace_bench.errors import ConfigError
+from trace_bench.planning.preconditions import refuse
 from trace_bench.planning.recording import Recording
 from trace_bench.suites.hf import data
 from trace_bench.suites.registry import discover
@@ -18,36 +19,39 @@ SUITE = "hf"
 FIXTURE = "fixture"
 
 
-def with_rows(config: RunConfig, roots: Sequence[Path] = (), recording: Recording | None = None) -> RunConfig:
+def with_rows(
+    config: RunConfig, roots: Sequence[Path] = (), recording: Recording | None = None
+) -> tuple[RunConfig, dict[str, ConfigError]]:
     """`config` where task entries say ``fixture: true`` whose data set was not fetched, in mode stub, with a warning;
-    and those that say nothing, where the jobs of `recording` took the fixture.
+    and those that say nothing, where the jobs of `recording` took the fixture. And, in another mode, an error for each
+    task whose data set was not fetched.
 
     Raises:
-        ConfigError: the data set of an entry was not fetched, in another mode; one line each.
+        ConfigError: the data set of an entry was not fetched, in a replay; one line each.
     """
     missing = {entry.id for entry in config.tasks if entry.id.startswith(f"{SUITE}:")}
     everywhere = [*roots, *(Path(root) for root in config.task_roots)]
     if not missing or not all(root.is_dir() for root in everywhere):
-        return config  # `resolve` says so
+        return config, {}  # `resolve` says so
     missing -= {entry.id for entry in discover([SUITE], everywhere) if entry.id in missing and _is_there(entry.folder)}
     recorded = _recorded(recording) if recording is not None else frozenset()
     stub = config.mode == "stub"
     tasks: list[TaskConfig] = []
-    replaced, problems = dict[str, None](), dict[str, None]()
+    replaced, problems = dict[str, None](), dict[str, ConfigError]()
     for entry in config.tasks:
         silent = FIXTURE not in entry.eval_kwargs and FIXTURE not in config.eval_kwargs
         if silent and (entry.id in recorded or (entry.id in missing and stub)):
             replaced |= {} if entry.id in recorded else {entry.id: None}
             entry = entry.model_copy(update={"eval_kwargs": FrozenDict({**entry.eval_kwargs, FIXTURE: True})})
         elif entry.id in missing and not takes_fixture(config, entry):
-            problems[
+            problems[entry.id] = ConfigError(
                 f"{entry.id}: its data set has not been fetched; run: trace-bench data fetch {entry.id} (or set "
                 "eval_kwargs fixture: true for the few rows that come with the program)"
-            ] = None
+            )
         tasks.append(entry)
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return config.changed({"tasks": tuple(tasks)}, warnings=_warnings(list(replaced)))
+    if problems and recording is not None:
+        refuse(problems.values())
+    return config.changed({"tasks": tuple(tasks)}, warnings=_warnings(list(replaced))), problems
 
 
 def _is_there(folder: Path) -> bool:

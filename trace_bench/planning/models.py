@@ -61,16 +61,16 @@ def with_models(config: RunConfig, environ: Mapping[str, str]) -> RunConfig:
     return config.changed(filled, warnings=notes)
 
 
-def missing_keys(config: RunConfig, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """A sentence for each model of a completed `config` whose key is missing."""
+def missing_keys(config: RunConfig, environ: Mapping[str, str]) -> dict[str, ConfigError]:
+    """An error for each model of a completed `config` whose key is missing, by the model's id."""
     if config.mode != "real":
-        return ()
+        return {}
     variables = variables_of(config, environ)
-    found: dict[str, None] = {}
+    found: dict[str, ConfigError] = {}
     for place, llm in _blocks(config):
         if not is_builtin(llm.model) and _key_variable(llm, variables) is None and _needs_key(llm):
-            found[_no_key(config, place, llm)] = None
-    return tuple(found)
+            found[llm.name] = ConfigError(_no_key(config, place, llm))
+    return found
 
 
 def real_models(

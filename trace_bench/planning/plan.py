@@ -9,10 +9,11 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import GitInfo, Lock, Results
 from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.config.models import RunConfig
-from trace_bench.errors import ConfigError
+from trace_bench.errors import ConfigError, TraceBenchError
 from trace_bench.planning.job_order import Duration
 from trace_bench.planning.manifest import ManifestLines, Outcome, write_manifest
 from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.preconditions import without_unmet
 from trace_bench.planning.prepare import Material, PreparedJob, prepare
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.resume import Stamp, is_recorded, stamp_of
@@ -38,6 +39,7 @@ class RunPlan:
         recording: the run that this one replays, if it is a replay.
         spent: of the run's budget, by earlier controllers.
         durations: by job id, how long jobs like it took.
+        unmet: by job id, the precondition that a job lacks on this machine.
     """
 
     run_id: str
@@ -61,6 +63,7 @@ class RunPlan:
     recording: Recording | None = None
     spent: Spent = field(default_factory=Spent)
     durations: Mapping[str, Duration] = field(default_factory=dict)
+    unmet: Mapping[str, TraceBenchError] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
@@ -91,6 +94,11 @@ class RunPlan:
             created=self.created,
             recorded=self.recording.meta(planned.job_id) if self.recording is not None else None,
         )
+
+    def without_unmet(self, *, require_all: bool) -> RunPlan:
+        """This plan, in which jobs that lack a precondition are skipped; arguments and errors as of
+        `trace_bench.planning.preconditions.without_unmet`."""
+        return replace(self, jobs=without_unmet(self.jobs, self.unmet, require_all=require_all))
 
     def of_suites(self, suites: Collection[str]) -> RunPlan:
         """This plan with only the jobs of `suites`."""

@@ -12,26 +12,27 @@ from trace_bench import __version__
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
-from trace_bench.artifacts.records import GitInfo, Lock, ModelPrices, Results
+from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
 from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.config.models import RunConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
-from trace_bench.errors import ConfigError
+from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id, salt_commitment
 from trace_bench.matrix import Job, expand
 from trace_bench.planning.images import ImageSource
 from trace_bench.planning.job_order import Duration, known_durations, spread
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.preconditions import Check, missing_by, unmet_of
 from trace_bench.planning.prepare import Material, job_budget, model_ref
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.requirements import (
     check_controls,
-    check_hosts,
     check_required_controls,
     check_runtimes,
     check_sandboxes,
+    host_check,
     memory_warnings,
     worker_warnings,
 )
@@ -41,6 +42,7 @@ from trace_bench.planning.resume import (
     Verdict,
     earlier_run,
     find_run_to_continue,
+    have_same_keys,
     read_lock,
     salt_of,
     stamp_of,
@@ -75,6 +77,9 @@ class PlanInputs:
         warnings: to be recorded beside the config's own; `images` may add to them.
         prices: of the models, by id; those that the run began with take precedence.
         recording: the run that is replayed, which has all of `jobs`.
+        missing_data: why the data set of a task is not here, by task id.
+        checks: further preconditions of single jobs.
+        require_all: build no further image once one is missing.
     """
 
     config: RunConfig
@@ -87,15 +92,18 @@ class PlanInputs:
     warnings: Sequence[str] = ()
     prices: Mapping[str, ModelPrices] = field(default_factory=dict)
     recording: Recording | None = None
+    missing_data: Mapping[str, ConfigError] = field(default_factory=dict)
+    checks: Sequence[Check] = ()
+    require_all: bool = False
 
 
 def plan_run(inputs: PlanInputs, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> RunPlan:
     """Find the run that the config continues, and decide about every job. Nothing is written, no task code is imported,
-    and no sandbox is changed.
+    and no sandbox is changed. Jobs that lack a precondition are still to run: `RunPlan.without_unmet` skips them.
 
     Raises:
         ConfigError: the run that ``run_id`` names is of another config; there is nothing to continue and ``resume`` is
-            ``failed``; no host can run one of the jobs. EnvironmentUnavailable: from the images.
+            ``failed``. EnvironmentUnavailable: an image is missing, and all are required.
             SandboxError: the engine is gone.
     """
     return _Planner(inputs, now).plan()
@@ -109,16 +117,20 @@ class _Planner:
         self._now = now
         self._runs_dir = Path(inputs.config.runs_dir)
         self._tasks = {job.task_id: inputs.resolved.tasks[job.task_id] for job in inputs.jobs}
-        self._hashes = {task_id: task.content_hash for task_id, task in self._tasks.items()}
+        # Where a data set or an image is missing, the hash or key is empty: nothing is known of it.
+        lost = inputs.missing_data
+        self._hashes = {id: "" if id in lost else task.content_hash for id, task in self._tasks.items()}
         self._blobs = {task_id: pack_task(task.folder, task.data) for task_id, task in self._tasks.items()}
+        self._missing_images: dict[str, EnvironmentUnavailable] = {}
         families = dict.fromkeys(job.image_family for job in inputs.jobs)
-        self._images = {family: inputs.images(family) for family in families}
+        self._images = {family: self._image(family) for family in families}
         self._config_hash = config_hash(inputs.config.to_snapshot(), self._hashes)
         self.warnings = [*inputs.config.warnings, *inputs.warnings, *_unprotected(inputs.jobs, self._tasks)]
 
     def plan(self) -> RunPlan:
         inputs, config = self._inputs, self._inputs.config
         layout = self._find_run()
+        self._fill_in(read_lock(layout))
         stamp = stamp_of(layout)
         earlier = self._earlier_run(layout)
         spent = self._spent(layout, earlier)
@@ -126,10 +138,9 @@ class _Planner:
         salt = salt_of(layout) or (inputs.recording and inputs.recording.salt) or secrets.token_hex(16)
         jobs, reused = self._decide(earlier)
         hosts = inputs.backend.hosts()
-        check_hosts(config, jobs, hosts)
         self.warnings += _unreachable_hosts(earlier, hosts)
         if inputs.recording is not None:
-            keys = {family: image.key for family, image in self._images.items()}
+            keys = {family: image.key for family, image in self._images.items() if image.key}
             fingerprints = {job.job_id: job.fingerprint for job in jobs}
             self.warnings += inputs.recording.notes(self._hashes, keys, inputs.sources_hash, fingerprints)
         tasks, seeds = len(config.tasks), len(config.seeds)
@@ -155,7 +166,46 @@ class _Planner:
             recording=inputs.recording,
             spent=spent,
             durations=_durations(config, jobs),
+            unmet=unmet_of(inputs.jobs, self._checks(hosts)),
         )
+
+    def _image(self, family: str) -> ImageRecord:
+        """The image of a family; without name and key if there is none."""
+        try:
+            return self._inputs.images(family)
+        except EnvironmentUnavailable as error:
+            if self._inputs.require_all:
+                raise
+            self._missing_images[family] = error
+            return ImageRecord(family=family, ref="", key="")
+
+    def _checks(self, hosts: Sequence[Host]) -> list[Check]:
+        """The preconditions of the jobs, those that name the nearest remedy first."""
+        inputs = self._inputs
+        return [
+            missing_by(lambda job: job.task_id, inputs.missing_data),
+            missing_by(lambda job: job.image_family, self._missing_images),
+            host_check(inputs.config, hosts),
+            *inputs.checks,
+        ]
+
+    def _fill_in(self, lock: Lock | None) -> None:
+        """Take from the `lock` of the run that is continued what is missing here, so that its results still count."""
+        if lock is None:
+            return
+        for family in self._missing_images:
+            self._images[family] = lock.images.get(family, self._images[family])
+        self._hashes |= {id: lock.tasks.get(id, "") for id in self._inputs.missing_data if id in self._hashes}
+        self._config_hash = config_hash(self._inputs.config.to_snapshot(), self._hashes)
+
+    def _hash_beside(self, theirs: object) -> str:
+        """The hash of the config, in which the content of a task counts as in a run of the task hashes `theirs` if the
+        content is unknown here, or was unknown there."""
+        tasks = theirs if isinstance(theirs, Mapping) else {}
+        unknown = {id: tasks.get(id, "") for id, mine in self._hashes.items() if "" in (mine, tasks.get(id))}
+        if not unknown:
+            return self._config_hash
+        return config_hash(self._inputs.config.to_snapshot(), {**self._hashes, **unknown})
 
     def _find_run(self) -> RunLayout:
         """The folder of the run that the config names or continues, or of a new run."""
@@ -165,7 +215,7 @@ class _Planner:
             self._check_named_run(layout)
             return layout
         found = find_run_to_continue(
-            self._runs_dir, config.resume, self._config_hash, inputs.sources_hash, self._images
+            self._runs_dir, config.resume, self._hash_beside, inputs.sources_hash, self._images
         )
         if found.layout is None and config.resume == "failed":
             raise ConfigError(
@@ -186,14 +236,13 @@ class _Planner:
         lock = read_lock(layout)
         if lock is None:
             return
-        if lock.config_hash != self._config_hash:
+        if lock.config_hash != self._hash_beside(lock.tasks):
             raise ConfigError(
                 f"{layout.root}: this run was made from another config; give another --run-id, or take "
                 "run_id out of the config"
             )
-        keys = {family: image.key for family, image in self._images.items()}
         same_code = lock.sources_hash == self._inputs.sources_hash
-        same_images = {family: image.key for family, image in lock.images.items()} == keys
+        same_images = have_same_keys({family: image.key for family, image in lock.images.items()}, self._images)
         changed = [name for name, same in (("code", same_code), ("images", same_images)) if not same]
         if changed:
             self.warnings.append(f"the run is continued with other {' and '.join(changed)} than it was started with")

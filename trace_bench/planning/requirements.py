@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from trace_bench.arguments import hint
@@ -11,7 +11,7 @@ from trace_bench.config.sizes import format_size
 from trace_bench.errors import ConfigError
 from trace_bench.matrix import Job
 from trace_bench.planning.backends import backend_name
-from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.preconditions import Check
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Host
 from trace_bench.sandbox.errors import ControlMissing, RuntimeMissing
 from trace_bench.sandbox.runtimes import missing_runtime
@@ -97,28 +97,27 @@ def check_sandboxes(config: RunConfig) -> None:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
 
 
-def check_hosts(config: RunConfig, jobs: Iterable[PlannedJob], hosts: Sequence[Host]) -> None:
-    """Check that each job that is to run has a host that can run it.
-
-    Raises:
-        ConfigError: none of `hosts` meets the requirements of a job.
-    """
-    problems = []
+def host_check(config: RunConfig, hosts: Sequence[Host]) -> Check:
+    """The check that one of `hosts` meets the requirements of a job."""
     positions = {task.id: index for index, task in reversed(list(enumerate(config.tasks)))}
-    required: dict[int, tuple[str, SandboxConfig]] = {}
-    for job in jobs:
-        if job.decision == "run":
-            required.setdefault(id(job.job.sandbox), (job.task_id, job.job.sandbox))
-    for task_id, sandbox in required.values():
-        unmet = {host.name: unmet_requirement(host, sandbox) for host in hosts}
+    known: dict[int, ConfigError | None] = {}
+
+    def error_of(job: Job) -> ConfigError | None:
+        unmet = {host.name: unmet_requirement(host, job.sandbox) for host in hosts}
         if not all(unmet.values()):
-            continue
+            return None
         reasons = [f"{name or 'this host'} {reason}" for name, reason in unmet.items()]
         more = f"; and {len(reasons) - MOST_HOSTS} more" if len(reasons) > MOST_HOSTS else ""
-        where = _where(config, positions.get(task_id, -1), "")
-        problems.append(f"{where}: no host can run {task_id}: {'; '.join(reasons[:MOST_HOSTS])}{more}")
-    if problems:
-        raise ConfigError("\n".join(problems))
+        where = _where(config, positions.get(job.task_id, -1), "")
+        return ConfigError(f"{where}: no host can run {job.task_id}: {'; '.join(reasons[:MOST_HOSTS])}{more}")
+
+    def check(job: Job) -> ConfigError | None:
+        key = id(job.sandbox)  # the jobs of a task share one
+        if key not in known:
+            known[key] = error_of(job)
+        return known[key]
+
+    return check
 
 
 def check_runtimes(jobs: Sequence[Job], known: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -164,31 +164,43 @@ class FoundRun:
 
 
 def find_run_to_continue(
-    runs_dir: Path, mode: Mode, config_hash: str, sources_hash: str, images: Mapping[str, ImageRecord]
+    runs_dir: Path,
+    mode: Mode,
+    config_hash: Callable[[object], str],
+    sources_hash: str,
+    images: Mapping[str, ImageRecord],
 ) -> FoundRun:
     """The newest run below `runs_dir` that `mode` continues: of this config, this code and these images.
+
+    Args:
+        config_hash: returns the hash of this config, given the task hashes of a run.
 
     ``auto`` continues an unfinished one, ``failed`` any that has failed jobs, ``none`` never one.
     """
     if mode == "none":
         return FoundRun(None)
-    keys = {family: image.key for family, image in images.items()}
     note = ""
     for layout, lock in _locks(runs_dir):
-        if lock.get("config_hash") != config_hash or has_controller(layout) or is_newer(lock):
+        if lock.get("config_hash") != config_hash(lock.get("tasks")) or has_controller(layout) or is_newer(lock):
             continue
         if mode == "failed" and not _has_failures(layout):
             continue
         if mode == "auto" and lock.get("salt") is not None and is_recorded(layout):
             continue
-        theirs = _keys(lock.get("images"))
-        if lock.get("sources_hash") == sources_hash and theirs == keys:
+        if lock.get("sources_hash") == sources_hash and have_same_keys(_keys(lock.get("images")), images):
             return FoundRun(layout)
         note = note or (
             f"{layout.root} is an unfinished run of this config, but of other code or images: a new run is started; "
             f"--run-id {layout.run_id} continues it"
         )
     return FoundRun(None, note)
+
+
+def have_same_keys(theirs: Mapping[str, Any], images: Mapping[str, ImageRecord]) -> bool:
+    """Whether the image keys `theirs`, by family, are those of `images`. The key of a missing image is empty, and equal
+    to any."""
+    same = (not image.key or theirs[name] in ("", image.key) for name, image in images.items() if name in theirs)
+    return theirs.keys() == images.keys() and all(same)
 
 
 def is_recorded(layout: RunLayout) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld
 
 FEEDBACK_CHARACTERS = 2000
+CANNOT_RUN = "cannot run here: "
+"""Before the reason of a job that was skipped because it lacked a precondition."""
 NORMALISED = "normalised"
 """The metric that is 1 at a task's bound or target and 0 for a failure."""
 GAP = "gap"
@@ -135,6 +137,41 @@ def skipped_row(run_id: str, entry: ManifestEntry) -> Results:
         feedback=entry.reason or "",
         **{name: getattr(entry, name) for name in SHARED_WITH_ENTRY},
     )
+
+
+def skip_reasons(rows: Iterable[Results]) -> Iterator[tuple[str, str]]:
+    """Task and reason of the skipped jobs among `rows`."""
+    return ((row.task_id, row.feedback) for row in rows if row.status == "skipped")
+
+
+def unmet_preconditions(reasons: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The preconditions that jobs lacked, each with the task of every job that lacked it.
+
+    Args:
+        reasons: task and `Results.feedback` of skipped jobs.
+    """
+    found: dict[str, list[str]] = {}
+    for task, reason in reasons:
+        if reason.startswith(CANNOT_RUN):
+            found.setdefault(reason.removeprefix(CANNOT_RUN), []).append(task)
+    return found
+
+
+def unmet_sentences(reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """A sentence about each of `unmet_preconditions`.
+
+    >>> unmet_sentences([("internal:a", CANNOT_RUN + "no image"), ("internal:b", CANNOT_RUN + "no image")])
+    ['2 jobs of internal:a, internal:b cannot run here: no image']
+    """
+    return [
+        f"{len(tasks)} job{'' if len(tasks) == 1 else 's'} of {_some(list(dict.fromkeys(tasks)))} {CANNOT_RUN}{why}"
+        for why, tasks in unmet_preconditions(reasons).items()
+    ]
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def with_known_hardware(rows: Sequence[Results]) -> list[Results]:

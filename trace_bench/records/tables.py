@@ -23,7 +23,7 @@ from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 from trace_bench.records.metric_columns import FIELDS, field_columns, metric_columns
-from trace_bench.records.rows import was_cut
+from trace_bench.records.rows import skip_reasons, unmet_preconditions, was_cut
 from trace_bench.resources import package_hash
 
 COLUMNS = tuple(Results.model_fields)
@@ -157,6 +157,7 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
         unprotected_jobs=sum(row.integrity == "unprotected" for row in rows),
         flagged_jobs=sum(bool(row.integrity_flags) for row in rows),
         flags=flag_counts(rows),
+        cannot_run={why: len(tasks) for why, tasks in unmet_preconditions(skip_reasons(rows)).items()},
         cut_by_run_budget=sum(row.cut_by_run_budget for row in rows),
         llm_calls=sum(row.llm_calls for row in rows),
         llm_tries=sum(row.llm_tries for row in rows),

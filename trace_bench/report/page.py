@@ -345,11 +345,8 @@ def _candidate(job: JobLineage, place: int, node: Candidate) -> str:
 
 def _failures(report: Report) -> str:
     failed, flagged = tables.failures(report)
-    counts = report.jobs["outcome"].value_counts()
     caption = "No job failed." if len(report.jobs) else NOTHING
     html = _table(failed, empty=caption)
-    if counts.get("skipped"):
-        html += _note(f"{counts['skipped']} jobs were skipped: the run ended without them.")
     return html + (_table(flagged) if flagged else "")
 
 

@@ -243,11 +243,12 @@ def _unprotected(jobs: pd.DataFrame) -> str:
 
 
 def failures(report: Report) -> tuple[Table, Table | None]:
-    """Failed jobs by boundary and kind, and what the flags of flagged jobs mean."""
+    """Jobs without a result by boundary and kind, and what the flags of flagged jobs mean."""
     header = ("boundary: kind", "jobs", "tasks", "configurations", "messages")
-    jobs = report.jobs[report.jobs["outcome"].isin(["failed", "infrastructure", "interrupted"])]
+    jobs = report.jobs[report.jobs["outcome"].isin(["failed", "infrastructure", "interrupted", "skipped"])]
     keys = jobs["failure_boundary"].fillna("").astype(str) + ": " + jobs["failure_kind"].fillna("").astype(str)
     keys = keys.where(jobs["failure_kind"].notna(), "interrupted: " + jobs["stop_reason"].fillna("").astype(str))
+    keys = keys.where(jobs["outcome"] != "skipped", "skipped")
     rows = []
     for key, group in jobs.groupby(keys, sort=False):
         messages = list(dict.fromkeys(clean_line(text, MESSAGE) for text in group["feedback"] if text))

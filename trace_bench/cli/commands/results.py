@@ -50,6 +50,7 @@ def results(
     """
     from trace_bench.analysis import groups, kernels
     from trace_bench.analysis.where import parse_by, parse_where
+    from trace_bench.records.rows import unmet_sentences
     from trace_bench.records.runs import find_run
 
     form = "json" if as_json else form
@@ -71,7 +72,9 @@ def results(
     if form == "json":
         emit_json(_as_json(summary, speedups, impossible, where))
     else:
-        _emit(summary, speedups, impossible, form, explain=explain)
+        skipped = jobs[jobs["status"] == "skipped"]
+        unmet = unmet_sentences(zip(skipped["task_id"], skipped["feedback"], strict=True))
+        _emit(summary, speedups, impossible, unmet, form, explain=explain)
 
 
 def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], where: str | None) -> Any:
@@ -88,7 +91,13 @@ def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequenc
 
 
 def _emit(
-    summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], form: str, *, explain: bool
+    summary: Summary,
+    speedups: Sequence[Speedups],
+    impossible: Sequence[str],
+    unmet: Sequence[str],
+    form: str,
+    *,
+    explain: bool,
 ) -> None:
     from trace_bench.analysis import group_tables, kernels
     from trace_bench.display import markup
@@ -104,6 +113,7 @@ def _emit(
     if explain:
         remarks = [*group_tables.notes(summary), *group_tables.methods(summary)]
     remarks += [kernels.impossible_sentence(impossible)] if impossible else []
+    remarks += unmet
     if form == "md":
         remarks_text = "\n".join(f"* {markup.markdown_text(line)}" for line in remarks)
         emit_block("\n\n".join([*map(markup.markdown, tables), remarks_text]))

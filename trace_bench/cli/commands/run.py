@@ -114,6 +114,9 @@ def run(  # long, as it has many options
     backend: BackendOption = None,
     mirror: Mirrors = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print what would be run, and run nothing.")] = False,
+    strict: Annotated[
+        bool, Option("--strict", help="Refuse to start if a job cannot run here, where it would be skipped.")
+    ] = False,
     no_build: NoBuild = False,
     accept_drift: AcceptDrift = False,
     as_json: JsonLines = False,
@@ -146,6 +149,7 @@ def run(  # long, as it has many options
         logger=logger,
         mirror=mirror,
         replay_services=replay_services or None,
+        require_all=strict or None,
     )
     if job_timeout == 0:
         overrides["job_timeout"] = None

@@ -96,7 +96,7 @@ def _build(
 
     Args:
         images: build images that are missing; False refuses.
-        strict: a problem without trainable parameters fails.
+        strict: a problem without trainable parameters fails, and nothing is built if a job cannot run here.
     """
     from trace_bench.cli.problem_checks import problem_text
     from trace_bench.cli.signals import stopping
@@ -105,7 +105,7 @@ def _build(
 
     checks: list[ProblemCheck] = []
     with stopping("stopping: the builds are ended and their sandboxes removed") as stop_wanted:
-        plan = plan_config(config, suites=suites, roots=roots, build=images, say=note)
+        plan = plan_config(config, suites=suites, roots=roots, build=images, say=note, require_all=strict)
         for warning in plan.warnings:
             note(f"warning: {warning}")
         if not quiet:
