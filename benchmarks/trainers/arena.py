@@ -169,7 +169,7 @@ class Arena:
         if self.best_score is not None:
             self.curve.append((max(self.evaluations, self.calls), self.best_score))
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         self.events[f"{kind}.{fields['reason']}" if "reason" in fields else kind] += 1
 
     def warn(self, message: str) -> None: ...

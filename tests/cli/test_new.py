@@ -193,7 +193,7 @@ class Context:
     def record(self, step: Step) -> None:
         self.steps.append(step)
 
-    def event(self, kind: str, **fields: object) -> None:
+    def event(self, kind: str, /, **fields: object) -> None:
         self.told.append((kind, str(fields["reason"])))
 
     @property

@@ -134,7 +134,7 @@ class MemoryContext:
         best = score if self.best_score is None else self.best_score
         self.steps.append(Step(**vars(step), evaluations=self.evaluations, calls=len(self.calls), best_score=best))
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         json.dumps(fields, allow_nan=False)
         self.events.append((kind, fields))
 

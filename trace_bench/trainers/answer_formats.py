@@ -54,7 +54,7 @@ def read_json(text: str) -> Found | None:
     if suggested is None:
         return None
     if not suggested:
-        raise Unusable('the "suggestion" is empty')
+        raise Unusable('the "suggestion" is empty', "no_suggestion")
     return Found(suggested)
 
 
@@ -91,10 +91,10 @@ def read_tags(text: str) -> Found | None:
         broken.pop(name, None)
         place = after
     if not values and not broken:
-        raise Unusable("the answer holds no <variable>")
+        raise Unusable("the answer holds no <variable>", "no_tags")
     if not values:
         name, why = next(iter(broken.items()))
-        raise Unusable(why if name == "?" else f"of the only <variable> that is read, {why}")
+        raise Unusable(why if name == "?" else f"of the only <variable> that is read, {why}", "no_tags")
     return Found(values, broken, framed=True)
 
 
@@ -126,14 +126,14 @@ def read_improved(text: str) -> Found | None:
     start, end = _IMPROVED
     begin = text.find(start)
     if begin < 0:
-        raise Unusable(f"the answer holds no {start}")
+        raise Unusable(f"the answer holds no {start}", "no_tags")
     begin += len(start)
     close = text.find(end, begin)
     if close < 0:
-        raise Unusable(f"{start} is not closed")
+        raise Unusable(f"{start} is not closed", "no_tags")
     value = _unwrapped(text[begin:close])
     if not value:
-        raise Unusable(f"there is nothing between {start} and {end}")
+        raise Unusable(f"there is nothing between {start} and {end}", "empty")
     return Found({"": value}, framed=True)
 
 

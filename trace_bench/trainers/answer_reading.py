@@ -15,6 +15,8 @@ from trace_bench.worker.problem import Value
 Event = tuple[str, Mapping[str, Any]]
 MAX_NAMES = 16
 """Unknown or broken names that one answer's event tells of."""
+MAX_REASON = 1000
+"""Characters of a reason."""
 
 
 def proposal_of(prompt: Prompt, response: Mapping[str, Any], slot: Slot, reader: Reader) -> Proposal:
@@ -29,11 +31,12 @@ def proposal_of(prompt: Prompt, response: Mapping[str, Any], slot: Slot, reader:
         return Proposal(None, (unusable(slot, why, response),))
     if found is None:
         return Proposal(None, (("proposal.terminate", {"slot": str(slot)}),))
-    return with_values(prompt, found, slot)
+    return with_values(prompt, found, slot, response)
 
 
-def with_values(prompt: Prompt, found: Found, slot: Slot) -> Proposal:
-    """The prompt's state with the values that were found, as far as its parameters admit them."""
+def with_values(prompt: Prompt, found: Found, slot: Slot, response: Mapping[str, Any] | None = None) -> Proposal:
+    """The prompt's state with the values that were found, as far as its parameters admit them. If they admit none, the
+    whole answer is unusable, which is one more event."""
     events: list[Event] = []
     picked, unknown = pick(found.values, prompt.variables)
     if unknown:
@@ -54,7 +57,14 @@ def with_values(prompt: Prompt, found: Found, slot: Slot) -> Proposal:
             taken += 1
         except Unusable as why:
             events.append(_rejected(slot, name, str(why)))
-    return Proposal(state if taken else None, tuple(events))
+    if taken:
+        return Proposal(state, tuple(events))
+    rejected = [f"{fields['variable']}: {fields['reason']}" for kind, fields in events if kind == "proposal.rejected"]
+    if rejected:
+        nothing = Unusable(f"no value can be used: {'; '.join(rejected)}", "invalid_value")
+    else:
+        nothing = Unusable("the answer names no variable of the prompt", "unknown_names")
+    return Proposal(None, (*events, unusable(slot, nothing, response)))
 
 
 def _ended(variable: Variable, value: Value) -> Value:
@@ -69,18 +79,24 @@ def _ended(variable: Variable, value: Value) -> Value:
     return value
 
 
-def unusable(slot: Slot, why: object, response: Mapping[str, Any] | None = None) -> Event:
-    """The event of an answer that proposes nothing."""
-    return "proposal.unusable", {"slot": str(slot), "reason": f"{why}{_cut_off(response or {})}"}
+def unusable(slot: Slot, why: Unusable, response: Mapping[str, Any] | None = None, of: str = "proposal") -> Event:
+    """The event of an answer that proposes nothing (or holds no summary, if that is what it is `of`). That it was cut
+    off is its kind, whatever is missing in it."""
+    cut = was_cut_off(response or {}) and why.kind != "refused"
+    return f"{of}.unusable", {
+        "slot": str(slot),
+        "kind": "cut_off" if cut else why.kind,
+        "reason": clipped(f"{why}{' (the answer was cut off at max_tokens)' if cut else ''}", MAX_REASON),
+    }
 
 
 def _rejected(slot: Slot, name: str, why: str) -> Event:
     return "proposal.rejected", {"slot": str(slot), "variable": name, "reason": why}
 
 
-def _cut_off(response: Mapping[str, Any]) -> str:
+def was_cut_off(response: Mapping[str, Any]) -> bool:
+    """Return True if the answer ended at the limit on its tokens."""
     try:
-        cut = response["choices"][0]["finish_reason"] == "length"
+        return bool(response["choices"][0]["finish_reason"] == "length")
     except (KeyError, IndexError, TypeError):
-        cut = False
-    return " (the answer was cut off at max_tokens)" if cut else ""
+        return False

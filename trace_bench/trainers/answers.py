@@ -15,13 +15,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.worker.problem import Parameter, Value
+from trace_bench.worker.unusable import known_kind
 
 MOST_CHARACTERS = 100_000
 """Of one value. Every later prompt holds it, and a model that has lost itself writes on until it is cut off."""
 
 
 class Unusable(Exception):
-    """An answer, or one value of it, cannot be used. The text is one sentence."""
+    """An answer, or one value of it, cannot be used. The text is one sentence.
+
+    Attributes:
+        kind: one of `trace_bench.worker.unusable.KINDS`.
+    """
+
+    def __init__(self, reason: str, kind: str = "other") -> None:
+        super().__init__(reason)
+        self.kind = known_kind(kind)
 
 
 @dataclass(frozen=True)
@@ -63,13 +72,13 @@ def content(response: Mapping[str, Any]) -> str:
         Unusable: there is none.
     """
     if isinstance(refused := response.get("refused"), str):
-        raise Unusable(f"the provider refused the request: {refused}")
+        raise Unusable(f"the provider refused the request: {refused}", "refused")
     try:
         text = response["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
-        raise Unusable("the response holds no message") from None
+        raise Unusable("the response holds no message", "empty") from None
     if not isinstance(text, str) or not text.strip():
-        raise Unusable("the message is empty")
+        raise Unusable("the message is empty", "empty")
     return text
 
 
@@ -92,9 +101,9 @@ def suggestion(text: str) -> dict[str, Any] | None:
         if isinstance(found, dict) and "suggestion" in found:
             break
     if not isinstance(found, dict):
-        raise Unusable("the answer holds no JSON object")
+        raise Unusable("the answer holds no JSON object", "no_json")
     if not isinstance(found.get("suggestion"), dict):
-        raise Unusable('the answer has no "suggestion" object')
+        raise Unusable('the answer has no "suggestion" object', "no_suggestion")
     suggested: dict[str, Any] = found["suggestion"]
     return suggested
 
@@ -128,17 +137,17 @@ def cast(parameter: Parameter, value: Any) -> Value:
     number = _number(parameter.kind, value)
     if parameter.bounds is not None and not parameter.bounds[0] <= number <= parameter.bounds[1]:
         low, high = parameter.bounds
-        raise Unusable(f"{number!r} is not in the bounds from {low:.10g} to {high:.10g}")
+        raise Unusable(f"{number!r} is not in the bounds from {low:.10g} to {high:.10g}", "invalid_value")
     return number
 
 
 def _code(value: Any) -> str:
     if not isinstance(value, str):
-        raise Unusable(f"source is due, and the answer gives {_kind(value)}")
+        raise Unusable(f"source is due, and the answer gives {_kind(value)}", "invalid_value")
     fenced = re.fullmatch(r"\s*```[a-zA-Z0-9]*\n(.*?)\n?```\s*", value, re.DOTALL)
     source = fenced.group(1) if fenced else value
     if not source.strip():
-        raise Unusable("the source is empty")
+        raise Unusable("the source is empty", "invalid_value")
     return _encodable(source)
 
 
@@ -147,16 +156,16 @@ def _text(value: Any) -> str:
         return _encodable(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return json.dumps(value)
-    raise Unusable(f"text is due, and the answer gives {_kind(value)}")
+    raise Unusable(f"text is due, and the answer gives {_kind(value)}", "invalid_value")
 
 
 def _encodable(text: str) -> str:
     if len(text) > MOST_CHARACTERS:
-        raise Unusable(f"the value has {len(text)} characters, and {MOST_CHARACTERS} is the most")
+        raise Unusable(f"the value has {len(text)} characters, and {MOST_CHARACTERS} is the most", "invalid_value")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Unusable("the text holds half of a surrogate pair, which no file can hold") from None
+        raise Unusable("the text holds half of a surrogate pair, which no file can hold", "invalid_value") from None
     return text
 
 
@@ -165,19 +174,19 @@ def _number(kind: str, value: Any) -> int | float:
         try:
             value = int(value) if kind == "int" else float(value)
         except ValueError:
-            raise Unusable("a number is due, and the answer gives text that is none") from None
+            raise Unusable("a number is due, and the answer gives text that is none", "invalid_value") from None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unusable(f"a number is due, and the answer gives {_kind(value)}")
+        raise Unusable(f"a number is due, and the answer gives {_kind(value)}", "invalid_value")
     try:
         number = float(value)
     except OverflowError:
-        raise Unusable("the number is too large") from None
+        raise Unusable("the number is too large", "invalid_value") from None
     if not math.isfinite(number):
-        raise Unusable("the number is not finite")
+        raise Unusable("the number is not finite", "invalid_value")
     if kind == "float":
         return number
     if number != int(value):
-        raise Unusable(f"a whole number is due, and the answer gives {number!r}")
+        raise Unusable(f"a whole number is due, and the answer gives {number!r}", "invalid_value")
     return int(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trace_bench.trainers.answer_reading import unusable
 from trace_bench.trainers.answers import Unusable, content
 from trace_bench.trainers.base import ChatModel, Log, Rollout, Slot
 from trace_bench.worker.graph_nodes import clipped
@@ -66,7 +67,8 @@ class LLMJudge:
         try:
             return visible(content(answer), lines=True)
         except Unusable as why:
-            self._log.event("judge.unusable", slot=str(slot), reason=str(why))
+            kind, fields = unusable(slot, why, answer, "judge")
+            self._log.event(kind, **fields)
             return rollout.feedback
 
     def _shows(self, example: Example) -> bool:

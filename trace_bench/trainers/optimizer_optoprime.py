@@ -152,10 +152,11 @@ class OptoPrimeMulti(OptoPrime):
         try:
             found = read_json(content(response))
             if found is None or "choice" not in found.values:
-                raise Unusable('the answer holds no "choice"')
+                raise Unusable('the answer holds no "choice"', "no_suggestion")
             return states[int(cast(choice, found.values["choice"])) - 1], ()
         except Unusable as why:
-            return states[-1], (unusable(slot, f"of the choice: {why}; the last candidate is taken", response),)
+            why = Unusable(f"of the choice: {why}; the last candidate is taken", why.kind)
+            return states[-1], (unusable(slot, why, response),)
 
 
 def _no_model(**_: Any) -> Any:

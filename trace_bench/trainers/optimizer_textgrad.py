@@ -82,7 +82,7 @@ class _Talk:
         try:
             return clipped(content(response), MAX_GRADIENT)
         except Unusable as why:
-            self.events.append(unusable(slot, f"of {what}: {why}", response))
+            self.events.append(unusable(slot, Unusable(f"of {what}: {why}", why.kind), response))
             return ""
 
 
@@ -227,7 +227,8 @@ def _rewrite(prompt: TextGradPrompt, variable: Variable, gradients: list[_Gradie
     try:
         found = read_improved(content(response))
     except Unusable as why:
-        return Proposal(None, (unusable(slot, f"of {variable.prompt_name}: {why}", response),))
+        why = Unusable(f"of {variable.prompt_name}: {why}", why.kind)
+        return Proposal(None, (unusable(slot, why, response),))
     if found is None:
         return Proposal(None, (("proposal.terminate", {"slot": str(slot)}),))
-    return with_values(prompt, replace(found, values={variable.prompt_name: found.values[""]}), slot)
+    return with_values(prompt, replace(found, values={variable.prompt_name: found.values[""]}), slot, response)

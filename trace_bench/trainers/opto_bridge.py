@@ -210,6 +210,7 @@ class _Bridge:
             if why not in self.rejected:
                 self.rejected.add(why)
                 search.log.event("proposal.rejected", reason=why)
+                search.log.event("proposal.unusable", kind="invalid_value", reason=why)
             return Response.of(Rollout(example.id, search.problem.failure_score, why, failed=True))
         new = state_key(state) not in self.known
         rollouts = self._judge(state)
@@ -229,7 +230,8 @@ class _Bridge:
         return self.known[key]
 
     def chat(self, messages: list[dict[str, str]], agent: Any, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        from trace_bench.trainers.answers import Variable
+        from trace_bench.trainers.answer_reading import unusable
+        from trace_bench.trainers.answers import Unusable, Variable, content
 
         def ask() -> Mapping[str, Any]:
             variables = [
@@ -238,7 +240,13 @@ class _Bridge:
             ]
             slot = Slot(self.calls, "opto")
             self.calls += 1
-            return self.search.chat(messages, slot=slot, variables=variables, **request)
+            response = self.search.chat(messages, slot=slot, variables=variables, **request)
+            try:
+                content(response)
+            except Unusable as why:  # OpenTrace goes on without a proposal
+                kind, fields = unusable(slot, why, response)
+                self.search.log.event(kind, **fields)
+            return response
 
         return self.on_search(ask)  # type: ignore[no-any-return]
 

@@ -215,6 +215,7 @@ class PolcaEngine(PriorityEngine):
             )
 
     def context(self, step: int, explored: Sequence[Candidate]) -> str:
+        from trace_bench.trainers.answer_reading import unusable
         from trace_bench.trainers.answers import Unusable
 
         if not self.params["use_summarizer"]:
@@ -230,7 +231,8 @@ class PolcaEngine(PriorityEngine):
             try:
                 text = self._summarizer.read(response)
             except Unusable as why:
-                self.search.log.event("summary.unusable", slot=str(slot), reason=str(why))
+                kind, fields = unusable(slot, why, response, "summary")
+                self.search.log.event(kind, **fields)
             else:
                 self.search.log.event("search.summary", step=step, about=about, text=text)
         return self._summarizer.context

@@ -115,7 +115,7 @@ def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
     elif defines.search(text):
         before, source = "", text
     else:
-        raise Unusable("the answer holds no code block")
+        raise Unusable("the answer holds no code block", "no_program")
     value = cast(parameter, source)
     assert isinstance(value, str), "the parameter is code"
     source = re.sub(rf"\b{re.escape(name)}\b", entry, value) if name else value
@@ -125,7 +125,7 @@ def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
 def _suggested(text: str, parameter: Parameter) -> Any:
     values = suggestion(text)
     if not values or parameter.name not in values:
-        raise Unusable(f"the answer suggests no {parameter.name}")
+        raise Unusable(f"the answer suggests no {parameter.name}", "no_suggestion")
     return values[parameter.name]
 
 
@@ -187,11 +187,7 @@ class ProgramSearch:
         try:
             return read_program(content(response), self.parameter, name)
         except Unusable as why:
-            # Imported here for the same reason.
-            from trace_bench.trainers.answer_reading import unusable
-
-            kind, fields = unusable(slot, why, response)
-            self.search.log.event(kind, **fields)
+            self._unusable(slot, why, response, "proposal")
             return None
 
     def prompt(self, task: str, shown: Sequence[Shown]) -> str:
@@ -207,11 +203,20 @@ class ProgramSearch:
         return PROMPT.format(objective=self.statement, shown="".join(programs), task=task, answer=answer)
 
     def say(self, prompt: str, slot: Slot) -> str:
-        """Ask the model for a text; empty where it gives none."""
+        """Ask the model for a text; empty, and the event ``description.unusable``, where it gives none."""
+        response = self._chat(prompt, slot, ())
         try:
-            return content(self._chat(prompt, slot, ())).strip()[:DESCRIPTION_CHARACTERS]
-        except Unusable:
+            return content(response).strip()[:DESCRIPTION_CHARACTERS]
+        except Unusable as why:
+            self._unusable(slot, why, response, "description")
             return ""
+
+    def _unusable(self, slot: Slot, why: Unusable, response: Mapping[str, Any], of: str) -> None:
+        # Imported here for the same reason.
+        from trace_bench.trainers.answer_reading import unusable
+
+        kind, fields = unusable(slot, why, response, of)
+        self.search.log.event(kind, **fields)
 
     def _chat(self, prompt: str, slot: Slot, variables: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         request: dict[str, Any] = {"max_tokens": self.params["max_tokens"]}

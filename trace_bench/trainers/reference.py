@@ -15,6 +15,7 @@ from typing import Any
 from trace_bench.trainers.base import OtherThan, Param, Trainer
 from trace_bench.trainers.names import ALIASES, PRESETS, UNAVAILABLE, other_names
 from trace_bench.trainers.registry import load_trainers
+from trace_bench.worker.unusable import KINDS
 
 _HEAD = """# Trainers
 
@@ -52,7 +53,7 @@ the middle of a step may run out at another call. A [replay](../how-to/replay.md
 
 | event | meaning |
 |---|---|
-| `proposal.unusable` | nothing can be read from the answer; with the reason |
+| `proposal.unusable` | nothing in the answer can be used; with the `reason` and its `kind` |
 | `proposal.rejected` | a value has the wrong type or is out of bounds; the first of each variable is also a warning |
 | `proposal.unknown_variables` | the answer names variables that do not exist |
 | `proposal.terminate` | the model proposes no change |
@@ -60,7 +61,14 @@ the middle of a step may run out at another call. A [replay](../how-to/replay.md
 | `proposal.skipped` | no response depends on a trainable parameter |
 
 A program that does not compile is a candidate like any other. It fails.
-"""
+
+**Unusable answers.** An answer is unusable if nothing can be read from it, or if all its values are rejected. The `kind`
+of the event is one of these; tables, `show` and the report count them ([what to do](../how-to/look-at-runs.md)):
+{kinds}. An answer that ended at `max_tokens` is `cut_off`, whatever is missing in it. `summary.unusable` (a summary of
+POLCA), `description.unusable` (a text about a program) and `judge.unusable` (feedback of `LLMJudge`) have the same
+fields and count too. Trainers of other packages read answers themselves: their events have the kinds that the adapter
+can know. OpenTrace does not say why it ignores an answer, so there only invalid values and answers without text count.
+""".replace("{kinds}", ", ".join(f"`{kind}` ({words})" for kind, words in KINDS.items()))
 
 
 def described(trainer: type[Trainer] | None, name: str = "") -> dict[str, Any]:

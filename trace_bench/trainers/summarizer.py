@@ -95,7 +95,7 @@ class Summarizer:
         found = re.search(r"<summary>(.*?)(?:</summary>|\Z)", text, re.DOTALL)
         summary = (found.group(1) if found else text).strip()
         if not summary:
-            raise Unusable("the answer holds no summary")
+            raise Unusable("the answer holds no summary", "empty")
         self.summary = clipped(summary, MAX_SUMMARY)
         return self.summary
 

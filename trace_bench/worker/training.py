@@ -177,7 +177,7 @@ class EmbeddingModel(Protocol):
 class Log(Protocol):
     """The log of a trainer: events and warnings."""
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         """Add an event to ``events.jsonl``; `fields` are JSON values."""
 
     def warn(self, message: str) -> None:
@@ -285,7 +285,7 @@ class TrainContext(Protocol):
     def record(self, step: Step) -> None:
         """A line of ``state_history.jsonl``; updates best so far and the saved best state."""
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         """Add an event to ``events.jsonl``."""
 
     def warn(self, message: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trace_bench.trainers.adapters.bridge import Bridge
+from trace_bench.trainers.answer_reading import unusable
 from trace_bench.trainers.answers import Unusable, cast, content
 from trace_bench.trainers.base import Rollout, Search, Slot, State, Step
 from trace_bench.trainers.candidates import Orientation, oriented_mean
@@ -66,7 +67,7 @@ class Foreign:
         try:
             return cast(parameter, text)
         except Unusable as why:
-            raise Unusable(f"{name}: {why}") from None
+            raise Unusable(f"{name}: {why}", why.kind) from None
 
     def evaluate(self, state: Mapping[str, Value], split: str, indices: Iterable[int] | None = None) -> list[Rollout]:
         """`state` on examples of `split` (all of them, if none are named), in that order.
@@ -127,9 +128,9 @@ class Foreign:
         try:
             return content(response)
         except Unusable as why:
-            self.event("proposal.unusable", slot=str(slot), reason=str(why))
+            self.unusable(slot, why, response)
             if otherwise is None:
-                raise Unanswered(str(why)) from None
+                raise Unanswered(str(why), why.kind) from None
             return otherwise
 
     def respond(self, messages: Sequence[Mapping[str, Any]], slot: Slot, **request: Any) -> dict[str, Any]:
@@ -138,12 +139,19 @@ class Foreign:
         told = [dict(message) for message in messages]
         return self._bridge.call(lambda: self.search.chat(told, slot=slot, **request))
 
-    def rejected(self, slot: Slot, why: Unusable) -> None:
-        """The event ``proposal.rejected``: `why` begins with the parameter's name."""
+    def unusable(self, slot: Slot, why: Unusable, response: Mapping[str, Any] | None = None) -> None:
+        """The event ``proposal.unusable`` of one answer."""
+        kind, fields = unusable(slot, why, response)
+        self.event(kind, **fields)
+
+    def rejected(self, slot: Slot, why: Unusable, response: Mapping[str, Any] | None = None) -> None:
+        """The event ``proposal.rejected``, and that of its answer, which proposes nothing else: `why` begins with the
+        parameter's name."""
         name, _, reason = str(why).partition(": ")
         self.event("proposal.rejected", slot=str(slot), variable=name, reason=clipped(reason, 1000))
+        self.unusable(slot, why, response)
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         """An event of the job."""
         self._bridge.call(lambda: self.search.log.event(kind, **fields))
 

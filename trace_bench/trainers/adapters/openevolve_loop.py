@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from trace_bench.trainers.adapters import sections
 from trace_bench.trainers.adapters.bridge import Bridge
 from trace_bench.trainers.adapters.foreign import Foreign
 from trace_bench.trainers.adapters.imports import importing
-from trace_bench.trainers.answers import content
+from trace_bench.trainers.answers import Unusable, content
 from trace_bench.trainers.base import Rollout, Search, Slot, State
 from trace_bench.trainers.candidates import Minibatches
 from trace_bench.trainers.common_params import MANY
@@ -27,6 +27,14 @@ with importing("openevolve", clients=("openai",), missing=("numpy",)):
     from openevolve.config import Config, DatabaseConfig, PromptConfig
     from openevolve.prompt import sampler
     from openevolve.prompt.templates import TemplateManager
+
+T = TypeVar("T")
+_ERRORS = {
+    "No valid diffs": "no_program",
+    "No valid code": "no_program",
+    "Generated code exceeds": "invalid_value",
+}
+"""How the package's errors about answers begin, and their kinds."""
 
 
 class Run:
@@ -46,6 +54,9 @@ class Run:
         self._feedback: dict[str, str] = {}
         """By program, as the metrics."""
         count, size = len(search.problem.train), search.params["train_batch_size"]
+        self._response: Mapping[str, Any] | None = None
+        self._why: Unusable | None = None
+        """Of this iteration: the answer, and why it cannot be used where we know it."""
         self._minibatches = Minibatches(count, min(size, count), search.seed) if size else None
 
     def __call__(self) -> State:
@@ -105,6 +116,7 @@ class Run:
         """Run one iteration to its end, on a thread of its own since it starts event loops. Its program is named by its
         place."""
         self._iteration = iteration
+        self._response, self._why = None, None
         self._parent = self._name_of(snapshot["programs"][parent]["code"])
         future: Future[Any] = Future()
 
@@ -119,10 +131,18 @@ class Run:
         thread.join()
         result = future.result()  # `Ended` goes on from here: what calls this catches an Exception only
         if result.error:
-            self._foreign.event("proposal.unusable", slot=str(self._slot), reason=clipped(result.error, 1000))
+            self._foreign.unusable(
+                self._slot, Unusable(str(result.error), self._kind(str(result.error))), self._response
+            )
         else:
             result.child_program_dict["id"] = f"s{iteration}.p0"
         return future
+
+    def _kind(self, error: str) -> str:
+        """The kind of an answer that the package made `error` of; an error of its own is of none."""
+        if self._why is not None:
+            return self._why.kind
+        return next((kind for begin, kind in _ERRORS.items() if error.startswith(begin)), "other")
 
     @property
     def _slot(self) -> Slot:
@@ -132,8 +152,17 @@ class Run:
 
     async def generate_with_context(self, system_message: str, messages: list[dict[str, str]]) -> str:
         told = [{"role": "system", "content": system_message}, *messages]
-        # What it raises is the iteration's error, of which `submit` tells.
-        return content(self._foreign.respond(told, self._slot, max_tokens=self._search.params["max_tokens"]))
+        response = self._foreign.respond(told, self._slot, max_tokens=self._search.params["max_tokens"])
+        self._response = response
+        return self._noting(lambda: content(response))
+
+    def _noting(self, read: Callable[[], T]) -> T:
+        """What `read` returns. What it raises is the iteration's error, of which `submit` tells."""
+        try:
+            return read()
+        except Unusable as why:
+            self._why = why
+            raise
 
     # The package's evaluator.
 
@@ -144,7 +173,7 @@ class Run:
             Unusable: it is none; the package tells of it as of any failed iteration.
         """
         self._program = program
-        state = self._foreign.read(sections.read(self._problem, program))
+        state = self._noting(lambda: self._foreign.read(sections.read(self._problem, program)))
         same = next((known for known, other in self._states.items() if state_key(other) == state_key(state)), None)
         if same is not None:
             name = self._name_of(same)

@@ -35,5 +35,5 @@ def read(problem: Problem, text: str) -> dict[str, str]:
     names, values = pieces[1::2], pieces[2::2]
     wanted = [p.name for p in problem.trainable]
     if sorted(names) != sorted(wanted):
-        raise Unusable(f"program: its sections have to be {', '.join(wanted)}, each once")
+        raise Unusable(f"program: its sections have to be {', '.join(wanted)}, each once", "invalid_value")
     return {name: value.removeprefix("\n").removesuffix("\n") for name, value in zip(names, values, strict=True)}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trace_bench.trainers.adapters.bridge import Bridge
@@ -32,6 +31,7 @@ with tempfile.TemporaryDirectory() as _logs, importing("textgrad", missing=_UNUS
         _handler.close()
 textgrad.logger.addHandler(logging.NullHandler())
 textgrad.logger.propagate = False
+_NO_TAGS = Unusable("the answer has no tags", "no_tags")
 
 
 class _Ordered(dict[Any, None]):
@@ -86,6 +86,9 @@ class Run:
         self._foreign = Foreign(search, bridge)
         self._step = self._calls = 0
         self._updating = False
+        self._response: Mapping[str, Any] | None = None
+        self._speechless: Unusable | None = None
+        """Of the last update: the answer, and why it holds no text."""
         self._scored: dict[Any, list[Rollout]] = {state_key(search.start.state): list(search.start.rollouts)}
 
     def __call__(self) -> None:
@@ -139,9 +142,9 @@ class Run:
                 optimizer.step()
                 proposed[parameter] = self._foreign.value(parameter, variables[parameter].value)
             except IndexError:
-                self._foreign.event("proposal.unusable", slot=str(self._slot), reason="the answer has no tags")
+                self._foreign.unusable(self._slot, self._speechless or _NO_TAGS, self._response)
             except Unusable as why:
-                self._foreign.rejected(self._slot, why)
+                self._foreign.rejected(self._slot, why, self._response)
         self._updating = False
         return proposed
 
@@ -178,7 +181,11 @@ class Run:
         messages = [{"role": "system", "content": system_prompt}, {"role": "user", "content": prompt}]
         request = {"max_tokens": self._search.params["max_tokens"]}
         if self._updating:
-            with contextlib.suppress(Unusable):
-                return content(self._foreign.respond(messages, self._slot, **request))
-            return ""
+            self._speechless = None
+            self._response = self._foreign.respond(messages, self._slot, **request)
+            try:
+                return content(self._response)
+            except Unusable as why:
+                self._speechless = why
+                return ""
         return self._foreign.ask(messages, self._slot, otherwise="", **request)

@@ -297,7 +297,7 @@ class WorkerTrainContext:
             self.best_state = dict(best.state)
             self._link.send("state", kind="best", values=dict(best.state), claim=best.claim)
 
-    def event(self, kind: str, **fields: Any) -> None:
+    def event(self, kind: str, /, **fields: Any) -> None:
         """See `training.TrainContext.event`."""
         self._link.send("event", kind=kind, fields=fields)
 

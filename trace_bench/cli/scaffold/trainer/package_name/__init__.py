@@ -71,7 +71,7 @@ class TrainerName:
             values, _ = pick(suggestion(content(response)) or {}, variables)
             changes = {p.name: cast(p, values[p.name]) for p in search.problem.trainable if p.name in values}
         except Unusable as problem:
-            search.log.event("proposal.unusable", step=step, reason=str(problem))
+            search.log.event("proposal.unusable", step=step, kind=problem.kind, reason=str(problem))
             return None
         proposed = {**state, **changes}
         return None if proposed == state else proposed
