@@ -113,6 +113,8 @@ RESULTS: dict[str, Any] = {
     "model": "stub",
     "fingerprint": HASH,
     "evaluations_saved": 0,
+    "search_answers": 3,
+    "unusable_answers": {"cut_off": 1},
 }
 LLM_CALL: dict[str, Any] = {
     "n": 1,

@@ -47,7 +47,13 @@ OTHER_TASKS = {
 }
 """Claims that cannot be checked since the runs' tasks have changed: a metric of their objectives is new, and in
 ``failures`` a task of default arguments has other defaults."""
-NEW: dict[str, Any] = {"evaluations_saved": None, "memo": False, "fixture": False}
+NEW: dict[str, Any] = {
+    "evaluations_saved": None,
+    "search_answers": None,
+    "unusable_answers": None,
+    "memo": False,
+    "fixture": False,
+}
 """Fields that these runs do not have, with what stands for them."""
 
 

@@ -60,7 +60,7 @@ def jobs_frame(rows: Sequence[Results]) -> pd.DataFrame:
         annotation = str(Results.model_fields[name].annotation)
         if "float" in annotation and "dict" not in annotation:
             frame[name] = pd.to_numeric(frame[name]).astype("float64")
-    frame = frame.astype(dict.fromkeys(LATER, "Int64"))
+    frame = frame.astype({name: "Int64" for name in LATER if "dict" not in str(Results.model_fields[name].annotation)})
     extra: dict[str, Any] = {
         name: pd.array([value(row) for row in rows], dtype="float64") for name, value in metrics.items()
     }

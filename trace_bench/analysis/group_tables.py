@@ -10,6 +10,7 @@ from typing import Any
 from trace_bench.analysis.groups import ASIDE, LABELS, Group, Summary
 from trace_bench.analysis.statistics import RESAMPLES, Estimate, coverage_text, interval_text
 from trace_bench.display.table import UNPROTECTED, Table, dollars, number
+from trace_bench.records.answers import searches_sentences
 from trace_bench.records.integrity import MARK, PAGE
 from trace_bench.records.leaderboard import hardware_sentence
 from trace_bench.records.rows import named_task
@@ -105,6 +106,11 @@ def caveats(summary: Summary) -> str:
     if sizes:
         found.append(f"intervals of {min(sizes)} values may be too short")
     return f"Caveats: {'; '.join(found) or 'none'}. --explain says more."
+
+
+def answers(summary: Summary) -> list[str]:
+    """Sentences about the models' unusable answers, by trainer and model where there are several."""
+    return searches_sentences(summary.answers)
 
 
 def _laid_out(table: Table) -> Table:
@@ -218,7 +224,7 @@ def methods(summary: Summary) -> list[str]:
         "below four values it is the mean.",
         f"{gain}; per usd: improvement for each US dollar.",
         "new, duplicate, unusable: what the model's proposals were, summed over jobs: a state that was evaluated, one "
-        "that was known or unchanged, an answer that held none.",
+        "that was known or unchanged, an answer that could not be used.",
         f"covers: below ten values, the share of simulated intervals that held the truth, over six distributions "
         f"({DOCS}); {HELD_OUT_COVERS}: the same of the held-out intervals, where these are of other sizes.",
     ]
@@ -242,6 +248,14 @@ def _short(value: float | None) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------ for programs
+
+
+def answer_records(summary: Summary) -> list[dict[str, Any]]:
+    """The answers of models to searches for JSON, by trainer and model."""
+    return [
+        {"trainer": trainer, "model": model, "answers": found.total, "unusable": dict(found.unusable)}
+        for (trainer, model), found in summary.answers.items()
+    ]
 
 
 def records(summary: Summary) -> list[dict[str, Any]]:

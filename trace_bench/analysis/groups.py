@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from trace_bench.analysis.where import KEYS
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.records.answers import Answers, answers_of, summed
 from trace_bench.records.reading import read_rows_and_waiting
 from trace_bench.records.rows import skipped_row, with_known_hardware
 
@@ -117,6 +118,7 @@ class Summary:
         averaged: tasks are averaged, so that only normalised scores are.
         unprotected: unprotected jobs count.
         fixtures: jobs on the few rows of a fixture in place of a data set.
+        answers: of the models to the searches, by (trainer, model).
     """
 
     run_id: str
@@ -127,6 +129,7 @@ class Summary:
     unprotected: bool
     groups: Sequence[Group]
     fixtures: int = 0
+    answers: Mapping[tuple[str, str], Answers] = field(default_factory=dict)
 
 
 def jobs_of(run: RunLayout) -> pd.DataFrame:
@@ -142,7 +145,12 @@ def jobs_of(run: RunLayout) -> pd.DataFrame:
     frame.loc[len(rows) :, "failure_kind"] = None
     bounds = normalised_bounds(run, zip(frame["task_id"], frame["job_id"], strict=True))
     known = [bounds.get(task) for task in frame["task_id"]]
-    return frame.assign(**yields_of(run, frame["job_id"]), _bounds=pd.Series(known, dtype="object"))
+    answers = [answers_of(row, run.job(row.job_id)) for row in (*rows, *added)]
+    return frame.assign(
+        **yields_of(run, frame["job_id"]),
+        _bounds=pd.Series(known, dtype="object"),
+        _answers=pd.Series(answers, dtype="object"),
+    )
 
 
 def summarise_groups(
@@ -174,7 +182,13 @@ def summarise_groups(
     members = _members(jobs, columns)
     made = _Groups(jobs, able.to_numpy(), counts.to_numpy(), members, averaged, level).made(columns)
     return Summary(run_id, [LABELS[c] for c in by], [LABELS[c] for c in joined], level, averaged,
-                   unprotected or marked, made, int(_on_fixtures(jobs).sum()))  # fmt: skip
+                   unprotected or marked, made, int(_on_fixtures(jobs).sum()), _answers(jobs))  # fmt: skip
+
+
+def _answers(jobs: pd.DataFrame) -> dict[tuple[str, str], Answers]:
+    if "_answers" not in jobs:
+        return {}
+    return summed(zip(zip(jobs["trainer_id"], jobs["model"], strict=True), jobs["_answers"], strict=True))
 
 
 def _on_fixtures(jobs: pd.DataFrame) -> pd.Series:

@@ -6,27 +6,23 @@ New is each candidate of ``state_history.jsonl`` that has a parent or comes afte
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from trace_bench.artifacts.jsonio import json_objects
 from trace_bench.artifacts.layout import JobLayout, RunLayout
+from trace_bench.records.answers import events_with
+from trace_bench.worker.unusable import kind_of
 
 KINDS = ("new", "duplicate", "unusable")
-_EVENTS = {"proposal.dropped": "duplicate", "proposal.unusable": "unusable"}
 
 
 def proposals_of(job: JobLayout) -> dict[str, int]:
     """The number of proposals of a job by `KINDS`."""
-    found = Counter(dict.fromkeys(KINDS, 0))
-    for line in _lines(job.events, b"proposal."):
-        kind = _EVENTS.get(str(line.get("event")))
-        if kind:
-            found[kind] += 1
-    names = {str(line.get("candidate")) for line in _lines(job.state_history, b"") if line.get("parents")}
-    found["new"] = len(names)
-    return {kind: found[kind] for kind in KINDS}
+    duplicate = unusable = 0
+    for line in events_with(job.events, b"proposal.dropped", b".unusable"):
+        duplicate += line.get("event") == "proposal.dropped"
+        unusable += kind_of(line) is not None
+    names = {str(line.get("candidate")) for line in events_with(job.state_history) if line.get("parents")}
+    return {"new": len(names), "duplicate": duplicate, "unusable": unusable}
 
 
 def yields_of(run: RunLayout, job_ids: Iterable[str]) -> dict[str, list[int]]:
@@ -42,13 +38,3 @@ def proposals_text(counts: Mapping[str, int]) -> str:
     ('3 new, 0 duplicate, 1 unusable', '')
     """
     return ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in KINDS) if any(counts.values()) else ""
-
-
-def _lines(path: Path, mark: bytes) -> Iterable[Mapping[str, object]]:
-    """The objects of a journal whose lines have `mark` in them."""
-    try:
-        raw = path.read_bytes()
-    except OSError:
-        return
-    if mark in raw:
-        yield from json_objects(line for line in raw.splitlines() if mark in line)

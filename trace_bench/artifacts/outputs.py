@@ -354,6 +354,9 @@ class WorkerResult(Model):
         stop_point: where training was ended; None if it came to its end.
         evaluations: in training, over all attempts; what the budget is of. `score_evaluations` are the scorer's.
         evaluations_saved: asked for in training and known already; None where none are remembered.
+        search_answers: answers of the model to the search of the last attempt, reused ones included; calls of a program
+            that it improves are no part. None where it asked for nothing.
+        unusable_answers: those of them that the search could not use, by their kind (`trace_bench.worker.unusable`).
         train_seconds: of training, over all attempts, as far as what came of them is known.
         seconds: wall time per phase (``build``, ``train``, ``score``) of the last attempt.
         stub_inert: the stub model got only requests that it could not change anything for.
@@ -367,6 +370,8 @@ class WorkerResult(Model):
     scores: Scores = Scores()
     evaluations: Count = 0
     evaluations_saved: Count | None = None
+    search_answers: Count | None = None
+    unusable_answers: dict[Name, Count] | None = None
     score_evaluations: Count = 0
     train_seconds: Seconds | None = None
     llm_calls: Count = 0

@@ -296,8 +296,7 @@ class Results(Model):
     is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
     attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
     `hardware` is what the scores of a ``timing_sensitive`` task were measured on (`Hardware.name`): scores of different
-    hardware are in no common mean. It is empty for all other tasks, and where it is not known. `evaluations_saved` were
-    asked for in training and known already; None where none are remembered.
+    hardware are in no common mean. It is empty for others, and where unknown. See `WorkerResult` for the last three.
     """
 
     run_id: str
@@ -364,6 +363,8 @@ class Results(Model):
     pareto_path: str | None = None
     tb_logdir: str | None = None
     evaluations_saved: Count | None = None
+    search_answers: Count | None = None
+    unusable_answers: dict[Name, Count] | None = None
 
 
 class ManifestEntry(Model):

@@ -32,7 +32,7 @@ LATER: Mapping[str, str] = {
         name: name
         for name in (
             "score_claimed", "integrity_flags", "score_evaluations", "objective", "metrics_initial", "metrics_final",
-            "metrics_best", "metrics_test", "hypervolume", "evaluations_saved",
+            "metrics_best", "metrics_test", "hypervolume", "evaluations_saved", "search_answers", "unusable_answers",
         )
     },
     "evaluations": "score_evaluations",

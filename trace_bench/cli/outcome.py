@@ -15,6 +15,7 @@ from trace_bench.cli.tally import Totals, outcome_of
 from trace_bench.display import console
 from trace_bench.display.console import emit, emit_block
 from trace_bench.display.table import dollars
+from trace_bench.records.answers import answers_of, answers_sentences, summed
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
 from trace_bench.records.rows import is_final, skip_reasons, unmet_sentences
@@ -42,6 +43,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
         hardware_sentence(row.hardware for row in ranked),
         unprotected_sentence(ended),
         inert_sentence(ended),
+        _answers_sentence(layout, ended),
     ):
         if sentence:
             emit(sentence)
@@ -58,6 +60,12 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
         "results": layout.results_csv,
         "leaderboard": f"{layout.leaderboard}{but}",
     })  # fmt: skip
+
+
+def _answers_sentence(layout: RunLayout, rows: Sequence[Results]) -> str:
+    """A sentence about the models' unusable answers; empty if there are none."""
+    answers = summed(("", answers_of(row, layout.job(row.job_id))) for row in rows)
+    return next(iter(answers_sentences(answers)), "")
 
 
 def inert_sentence(rows: Sequence[Results]) -> str:

@@ -23,6 +23,7 @@ from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs,
 from trace_bench.display.table import Table, dollars, number
 from trace_bench.errors import Boundary, HarnessError
 from trace_bench.planning.run_lock import has_controller
+from trace_bench.records.answers import answers_of, answers_text
 from trace_bench.records.changes import change
 from trace_bench.records.integrity import flags_of, is_withheld
 from trace_bench.records.job_states import JobLine, RunProgress, job_line
@@ -251,7 +252,7 @@ def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
         ("held-out", "" if row.score_test is None else number(row.score_test)),
         ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
         ("evaluations", evaluations if row.score_evaluations else str(row.evaluations)),
-        ("proposals", proposals_text(proposals_of(job.files))),
+        *continued("proposals", (proposals_text(proposals_of(job.files)), answers_text(answers_of(row, job.files)))),
         ("tokens", tokens),
         ("calls", f"{row.llm_calls}{_tries(row)}"),
         ("cost", f"{dollars(row.cost_usd)} USD"),

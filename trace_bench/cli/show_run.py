@@ -24,6 +24,7 @@ from trace_bench.display.terminal import state_shared
 from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, ConfigError
 from trace_bench.planning.run_lock import has_controller
+from trace_bench.records.answers import answers_of, searches_sentences, summed
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
 from trace_bench.records.job_states import JOB_STATES, JobLine, RunProgress, job_lines
 from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
@@ -104,7 +105,10 @@ def _head(run: _Run) -> list[tuple[str, str]]:
     about, manifest, summary = run.about, run.manifest, run.summary
     counts = Counter(line.state for line in run.lines)
     states = ", ".join(f"{counts[state]} {state}" for state in JOB_STATES if counts[state])
-    yields = yields_of(about.layout, (line.entry.job_id for line in run.lines if line.row is not None))
+    ended = [line for line in run.lines if line.row is not None]
+    yields = yields_of(about.layout, (line.entry.job_id for line in ended))
+    searches = [(line.entry.trainer_id, line.entry.model) for line in ended]
+    answers = [answers_of(line.row, about.layout.job(line.entry.job_id)) for line in ended]
     spent = summary.token_totals
     so_far = ", of jobs that have ended" if about.state == "running" else ""
     flags = ", ".join(f"{count} {flag}" for flag, count in summary.flags.items())
@@ -122,7 +126,13 @@ def _head(run: _Run) -> list[tuple[str, str]]:
         ("infrastructure", _failures(summary, infrastructure=True)),
         ("unprotected", f"{summary.unprotected_jobs} of {summary.total_jobs} jobs" if summary.unprotected_jobs else ""),
         ("flagged", f"{summary.flagged_jobs} of {summary.total_jobs} jobs: {flags}" if flags else ""),
-        ("proposals", proposals_text({kind: sum(each) for kind, each in yields.items()})),
+        *continued(
+            "proposals",
+            (
+                proposals_text({kind: sum(each) for kind, each in yields.items()}),
+                *searches_sentences(summed(zip(searches, answers, strict=True))),
+            ),
+        ),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {summary.llm_calls} calls{so_far}"),
         ("cost", f"{dollars(summary.cost_usd)} USD{so_far}"),
         *continued("warnings", manifest.warnings),

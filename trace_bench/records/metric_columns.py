@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trace_bench.artifacts.records import Results
 
 STATES = ("initial", "final", "best", "test")
-LATER = ("evaluations_saved",)
+LATER = ("evaluations_saved", "search_answers", "unusable_answers")
 """The last fields of `Results`. ``results.csv`` of a run of an earlier version is made again without them."""
 FIELDS = tuple(name for name in Results.model_fields if name not in LATER)
 """Columns of every ``results.csv``."""

@@ -29,7 +29,7 @@ COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
     "score_test", "evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "total_tokens", "cost_usd",
     "stub_inert", "cut_by_run_budget", "cached_tokens", "reasoning_tokens", "score_claimed", "integrity_flags",
-    "score_evaluations", "evaluations_saved",
+    "score_evaluations", "evaluations_saved", "search_answers", "unusable_answers",
     "objective", "metrics_initial", "metrics_final", "metrics_best", "metrics_test", "hypervolume",
 )  # fmt: skip
 """Columns of a row that must be equal."""

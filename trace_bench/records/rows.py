@@ -77,6 +77,8 @@ def results_row(
         train_seconds=result.train_seconds if result else None,
         evaluations=result.evaluations if result else 0,
         evaluations_saved=result.evaluations_saved if result else None,
+        search_answers=result.search_answers if result else None,
+        unusable_answers=result.unusable_answers if result else None,
         score_evaluations=result.score_evaluations if result else 0,
         llm_calls=usage.calls,
         llm_tries=usage.tries,

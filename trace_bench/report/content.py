@@ -27,6 +27,7 @@ from trace_bench.artifacts.records import EnvInfo, GitInfo, Lock, Manifest, Resu
 from trace_bench.display.names import parameters_of, shared_parameters, shortened, without
 from trace_bench.display.text import clean_line
 from trace_bench.errors import HarnessError
+from trace_bench.records.answers import answers_of, answers_sentences, summed
 from trace_bench.records.job_states import RunProgress
 from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, hardware_sentence
 from trace_bench.records.reading import read_manifest, read_rows
@@ -127,6 +128,7 @@ class Report:
         bounds: lowest and highest normalised score of the tasks that declare them.
         steps: `trace_bench.analysis.frames.steps_frame` of the jobs that count, with ``source``, ``task`` and
             ``configuration``.
+        answers: sentences about the models' unusable answers, by configuration.
     """
 
     sources: tuple[Source, ...]
@@ -137,6 +139,7 @@ class Report:
     notes: tuple[str, ...] = ()
     signs: Mapping[str, float] = field(default_factory=dict)
     bounds: Mapping[str, Interval] = field(default_factory=dict)
+    answers: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> Report:
@@ -156,6 +159,7 @@ class Report:
         yields = [proposals_of(sources[number].layout.job(row.job_id)) for number, row in named]
         for kind in KINDS:
             jobs[kind] = pd.Series([counts[kind] for counts in yields], dtype="int64")
+        answers = (answers_of(row, sources[number].layout.job(row.job_id)) for number, row in named)
         bounds: dict[str, Interval] = {}
         for number, source in enumerate(sources):
             ours = jobs[jobs["source"] == number]
@@ -171,6 +175,7 @@ class Report:
             notes=tuple(dict.fromkeys(notes)),
             signs=dict(zip(jobs["task"], jobs["sign"], strict=True)),
             bounds=bounds,
+            answers=tuple(answers_sentences(summed(zip(jobs["configuration"], answers, strict=True)))),
         )
 
     @property

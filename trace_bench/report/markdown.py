@@ -31,6 +31,7 @@ def markdown(report: Report) -> str:
         if boards
         else "Nothing yet."
     )
+    parts += map(_text, report.answers)
     for matrix in matrices(report):
         parts.append("Normalised held-out means over seeds: 0 is the template or a failure, 1 the best known score or "
                      "the bound."

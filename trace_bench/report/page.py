@@ -234,6 +234,7 @@ def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, 
             html += _note(f"{matrix.left_out} configurations were left out.")
     if len(report.tasks) > MOST_ROWS:
         html += _note(f"A matrix shows {MOST_ROWS} tasks at most; the tables have them all.")
+    html += "".join(map(_note, report.answers))
     by_task = "".join(_table(table) for table in tables.leaderboards(report))
     if by_task:
         caption = (

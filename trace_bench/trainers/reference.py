@@ -62,13 +62,14 @@ the middle of a step may run out at another call. A [replay](../how-to/replay.md
 
 A program that does not compile is a candidate like any other. It fails.
 
-**Unusable answers.** An answer is unusable if nothing can be read from it, or if all its values are rejected. The `kind`
-of the event is one of these; tables, `show` and the report count them ([what to do](../how-to/look-at-runs.md)):
-{kinds}. An answer that ended at `max_tokens` is `cut_off`, whatever is missing in it. `summary.unusable` (a summary of
-POLCA), `description.unusable` (a text about a program) and `judge.unusable` (feedback of `LLMJudge`) have the same
-fields and count too. Trainers of other packages read answers themselves: their events have the kinds that the adapter
-can know. OpenTrace does not say why it ignores an answer, so there only invalid values and answers without text count.
-""".replace("{kinds}", ", ".join(f"`{kind}` ({words})" for kind, words in KINDS.items()))
+**Unusable answers.** An answer is unusable if nothing can be read from it, or if all its values are rejected. Its event
+names the `kind`: KIND_LIST. An answer that ended at `max_tokens` is `cut_off`, whatever is missing in it. The events
+`summary.unusable` (of a summary of POLCA), `description.unusable` (of a text about a program) and `judge.unusable` (of
+the feedback of `LLMJudge`) have the same fields and count, too. `results`, `show` and the report
+[count them](../how-to/results.md#unusable-answers). Trainers of other packages read answers themselves. Their events
+have the kinds that the adapter can know. OpenTrace does not say why it ignores an answer, so that only answers without
+text and invalid values count there.
+""".replace("KIND_LIST", ", ".join(f"`{kind}` ({words})" for kind, words in KINDS.items()))
 
 
 def described(trainer: type[Trainer] | None, name: str = "") -> dict[str, Any]:

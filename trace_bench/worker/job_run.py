@@ -29,6 +29,7 @@ from trace_bench.worker.phase_process import REPORT_BYTES, PhaseProcess
 from trace_bench.worker.phase_set import PhaseSet
 from trace_bench.worker.recorder import Recorder
 from trace_bench.worker.stops import StopWatch, Training
+from trace_bench.worker.unusable import counted, ordered
 
 RESERVE = 4 << 20
 """Bytes of the volume that are kept free for what is written at the end; less of a small one."""
@@ -289,6 +290,8 @@ class JobRun:
             "scores": score.get("scores", {}),
             "evaluations": training.evaluations,
             "evaluations_saved": training.saved,
+            "search_answers": self._llm.search_answers or None,
+            "unusable_answers": ordered(training.unusable) if self._llm.search_answers else None,
             "score_evaluations": int(score.get("evaluations", 0)),
             "train_seconds": training.seconds,
             "llm_calls": self._llm.calls,
@@ -341,7 +344,8 @@ class PhaseReports:
         if op in ("event", "history", "warn"):
             (self._score_allowance if phase.name == "score" else self._allowance).take(message)
         if op == "event":
-            self.log.event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
+            line = self.log.event(reports.event_kind(phase.name, message["kind"]), dict(message["fields"]))
+            self.training.unusable.update(counted([line]) if phase.name == "train" else ())
         elif op == "warn":
             self.log.warn(str(message["message"])[:2000], str(message.get("once", ""))[:100])
         elif op == "result":

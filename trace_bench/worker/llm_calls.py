@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_bench.worker.control_stream import fits
+from trace_bench.worker.loopback import ONE_REQUEST, SLOT
 from trace_bench.worker.relay import EVENTS, JSON, Answer, RelayRequest
 
 MAX_WAITING = 48 << 20
@@ -27,6 +28,7 @@ class LlmCalls:
         number: requests passed on so far.
         calls: those of them to the model, and the calls of it that services made for the others.
         answers: those of them that the host has answered.
+        search_answers: answers to chat calls that name their place in the search, so not of the program it improves.
         provider_failed: an answer has said so (status 500 and above).
     """
 
@@ -39,6 +41,7 @@ class LlmCalls:
         self.number = 0
         self.calls = 0
         self.answers = 0
+        self.search_answers = 0
         self.provider_failed = False
 
     @property
@@ -85,6 +88,7 @@ class LlmCalls:
             # Asked of two controllers, answered by both.
             return
         usage = header.get("usage") or {}
+        self.search_answers += _is_search(waiting[0]) and int(header["status"]) in (200, *ONE_REQUEST)
         if waiting[0]["path"].startswith(SERVICES):
             self.answers += int(usage.get("llm_calls", 0))
             self.calls += int(usage.get("llm_calls", 0))
@@ -99,3 +103,9 @@ class LlmCalls:
         self.provider_failed = self.provider_failed or status >= 500
         # A host of this contract's first days says nothing of it: its answers are JSON.
         waiting[2](status, body, EVENTS if header.get("content_type") == EVENTS else JSON)
+
+
+def _is_search(request: dict[str, Any]) -> bool:
+    """Return True if a trainer sent the chat call `request` for its search."""
+    slot = any(name.lower() == SLOT.lower() for name in request["headers"])
+    return request["phase"] == "train" and slot and str(request["path"]).endswith("/chat/completions")

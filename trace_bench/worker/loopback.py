@@ -11,6 +11,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+SLOT = "X-Trace-Bench-Slot"
+"""Header with the place of a call in its search; calls of a program that is evaluated have none."""
+ONE_REQUEST = (400, 413, 422)
+"""What a provider says of one request that it does not take, being too long, say, or filtered: others may do."""
+
 
 def post(port: int, path: str, request: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[int, Any]:
     """Status and JSON of the answer to a POST of `request`; None in place of JSON if the answer is something else.
@@ -37,9 +42,9 @@ def call_headers(slot: str, variables: Sequence[Mapping[str, Any]] = ()) -> dict
     """The private headers of a model call (``docs/design/stub-model.md``): its place, and what a built-in model may
     change."""
     if not variables:
-        return {"X-Trace-Bench-Slot": slot}
+        return {SLOT: slot}
     packed = base64.b64encode(zlib.compress(json.dumps(list(variables)).encode()))
-    return {"X-Trace-Bench-Slot": slot, "X-Trace-Bench-Variables": packed.decode()}
+    return {SLOT: slot, "X-Trace-Bench-Variables": packed.decode()}
 
 
 def error_of(reply: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class Training:
         ended: the phase is over; killed: without a result.
         seconds, calls: wall time and LLM calls, once it has ended.
         stop_reason: ``completed``, ``budget``, ``timeout`` or ``interrupted``, once it is known.
+        unusable: the kinds of answers that the trainer could not use.
     """
 
     clock: TrainClock = field(default_factory=TrainClock)
@@ -40,6 +42,7 @@ class Training:
     seconds: float | None = None
     calls: int = 0
     stop_reason: str | None = None
+    unusable: Counter[str] = field(default_factory=Counter)
 
     @property
     def was_stopped(self) -> bool:

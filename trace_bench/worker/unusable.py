@@ -67,5 +67,12 @@ def kind_of(event: Mapping[str, Any]) -> str | None:
 
 def counted(events: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """The number of unusable answers by kind, in the order of `KINDS`; kinds that did not occur are left out."""
-    found = Counter(kind_of(event) for event in events)
+    return ordered(Counter(kind for event in events if (kind := kind_of(event)) is not None))
+
+
+def ordered(counts: Mapping[str, int]) -> dict[str, int]:
+    """`counts` in the order of `KINDS`, without those of 0; what is not a kind counts as ``other``."""
+    found = Counter[str]()
+    for kind, count in counts.items():
+        found[known_kind(kind)] += count
     return {kind: found[kind] for kind in KINDS if found[kind]}

@@ -85,6 +85,7 @@ def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequenc
         "level": summary.level, "averaged_over_tasks": summary.averaged, "unprotected": summary.unprotected,
         "groups": group_tables.records(summary), "notes": group_tables.notes(summary),
         "methods": group_tables.methods(summary),
+        **({"answers": answers} if (answers := group_tables.answer_records(summary)) else {}),
         **({"kernels": kernels.records(speedups)} if speedups else {}),
         **({"kernels_impossible": impossible} if impossible else {}),
     }  # fmt: skip
@@ -112,6 +113,7 @@ def _emit(
     remarks = [group_tables.caveats(summary)]
     if explain:
         remarks = [*group_tables.notes(summary), *group_tables.methods(summary)]
+    remarks = [*group_tables.answers(summary), *remarks]
     remarks += [kernels.impossible_sentence(impossible)] if impossible else []
     remarks += unmet
     if form == "md":

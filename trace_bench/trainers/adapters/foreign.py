@@ -144,12 +144,10 @@ class Foreign:
         kind, fields = unusable(slot, why, response)
         self.event(kind, **fields)
 
-    def rejected(self, slot: Slot, why: Unusable, response: Mapping[str, Any] | None = None) -> None:
-        """The event ``proposal.rejected``, and that of its answer, which proposes nothing else: `why` begins with the
-        parameter's name."""
+    def rejected(self, slot: Slot, why: Unusable) -> None:
+        """The event ``proposal.rejected``: `why` begins with the parameter's name."""
         name, _, reason = str(why).partition(": ")
         self.event("proposal.rejected", slot=str(slot), variable=name, reason=clipped(reason, 1000))
-        self.unusable(slot, why, response)
 
     def event(self, kind: str, /, **fields: Any) -> None:
         """An event of the job."""

@@ -234,6 +234,7 @@ class _Reflection(StatelessReflectionLM):  # type: ignore[misc]
                 continue
             except Unusable as why:
                 self._foreign.rejected(slot, why)
+                self._foreign.unusable(slot, why)
                 continue
             proposal.new_texts[name] = self._foreign.texts({name: value})[name]
         return proposal

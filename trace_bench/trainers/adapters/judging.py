@@ -27,6 +27,8 @@ class Judging:
         self._scored: dict[tuple[Any, str], dict[int, Rollout]] = {}
         """Rollouts by state and split, for a step over a whole split whose examples were scored at different times."""
         self._rejected: set[str] = set()
+        self._answers: set[str] = set()
+        """Values that are no value of their parameter."""
         self._group: tuple[State, str] | None = None
         self._rollouts: dict[int, Rollout] = {}
         self.step = 1
@@ -42,7 +44,15 @@ class Judging:
             if str(sorted(texts.items())) not in self._rejected:
                 self._rejected.add(str(sorted(texts.items())))
                 self._foreign.rejected(Slot(self.step, "value"), why)
+                self._unusable(texts, why)
             return None
+
+    def _unusable(self, texts: Mapping[str, str], why: Unusable) -> None:
+        """The event of the answer that a value is of, once: frameworks combine values of several answers."""
+        value = texts[str(why).partition(": ")[0]]
+        if value not in self._answers:
+            self._answers.add(value)
+            self._foreign.unusable(Slot(self.step, "value"), why)
 
     def one(self, texts: Mapping[str, str], split: str, index: int) -> Rollout:
         """The rollout of `texts` on one example."""

@@ -144,7 +144,8 @@ class Run:
             except IndexError:
                 self._foreign.unusable(self._slot, self._speechless or _NO_TAGS, self._response)
             except Unusable as why:
-                self._foreign.rejected(self._slot, why, self._response)
+                self._foreign.rejected(self._slot, why)
+                self._foreign.unusable(self._slot, why, self._response)
         self._updating = False
         return proposed
 

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trace_bench.worker.checkpoint import Watch
-from trace_bench.worker.loopback import call_headers, error_of, post
+from trace_bench.worker.loopback import ONE_REQUEST, call_headers, error_of, post
 from trace_bench.worker.phases import PhaseFailure
 from trace_bench.worker.training import Slot, StopTraining
 
-ONE_REQUEST = (400, 413, 422)
-"""What a provider says of one request that it does not take, being too long, say, or filtered: others may do."""
 MOST_REFUSED = 5
 """Such answers in a row that are taken for a matter of single requests."""
 
