@@ -55,6 +55,8 @@ NEW: dict[str, Any] = {
     "fixture": False,
 }
 """Fields that these runs do not have, with what stands for them."""
+ADDED = "answers"
+"""A part of ``results --json`` that is derived from the events of these runs, and was not there then."""
 
 
 def printed(runs: Path, *arguments: str) -> Any:
@@ -63,7 +65,7 @@ def printed(runs: Path, *arguments: str) -> Any:
     assert done.returncode == 0, done.stderr
 
     def known(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return {name: value for name, value in pairs if name not in NEW or value != NEW[name]}
+        return {name: value for name, value in pairs if name != ADDED and (name not in NEW or value != NEW[name])}
 
     return json.loads(done.stdout, object_pairs_hook=known)
 

@@ -247,7 +247,32 @@ def test_an_answer_that_cannot_be_used_is_an_event_and_no_error(context: Any, te
 
 def test_a_cut_off_answer_says_so(context: Any) -> None:
     _, memory = read(context, '{"suggestion": {"greet0": "def', finish_reason="length")
-    assert "cut off at max_tokens" in memory.told("proposal.unusable")[0]["reason"]
+    (told,) = memory.told("proposal.unusable")
+    assert "cut off at max_tokens" in told["reason"] and told["kind"] == "cut_off"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I am sorry.", "no_json"),
+        ('{"reasoning": "r"}', "no_suggestion"),
+        (suggest(), "no_suggestion"),
+        (suggest(result0="x"), "unknown_names"),
+        (suggest(greet0=""), "invalid_value"),
+        (suggest(greet0="", result0="x"), "invalid_value"),
+        (" ", "empty"),
+    ],
+)
+def test_an_answer_that_proposes_nothing_is_one_unusable_answer_of_a_kind(context: Any, text: str, kind: str) -> None:
+    state, memory = read(context, text)
+    assert state is None
+    (told,) = memory.told("proposal.unusable")
+    assert (told["kind"], told["slot"]) == (kind, str(SLOT)) and told["reason"]
+
+
+@pytest.mark.parametrize("text", ["TERMINATE", suggest(greet0="def greet(name): return name", result0="x")])
+def test_an_answer_that_wants_no_change_or_has_one_good_value_is_usable(context: Any, text: str) -> None:
+    assert read(context, text)[1].told("proposal.unusable") == []
 
 
 def test_a_number_out_of_bounds_is_rejected_with_one_warning(context: Any) -> None:

@@ -224,7 +224,7 @@ def methods(summary: Summary) -> list[str]:
         "below four values it is the mean.",
         f"{gain}; per usd: improvement for each US dollar.",
         "new, duplicate, unusable: what the model's proposals were, summed over jobs: a state that was evaluated, one "
-        "that was known or unchanged, an answer that could not be used.",
+        "that was known or unchanged, an answer that held none.",
         f"covers: below ten values, the share of simulated intervals that held the truth, over six distributions "
         f"({DOCS}); {HELD_OUT_COVERS}: the same of the held-out intervals, where these are of other sizes.",
     ]

@@ -17,7 +17,6 @@ from trace_bench.artifacts.derived import FilesIndex, Summary, TokenTotals
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Manifest, Results
 from trace_bench.artifacts.writers import csv_line, write_csv, write_csv_lines, write_json
-from trace_bench.display.text import csv_cell
 from trace_bench.errors import Boundary
 from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.integrity import flag_counts
@@ -99,7 +98,10 @@ def write_tables(
     }
     more |= metric_columns(rows)
     fields = line_of or _line_of
-    lines = (",".join([fields(row), *(csv_cell(value(row)) for value in more.values())]) for row in rows)
+    # The empty cell makes the comma between the two parts, and keeps a single empty value without quotes.
+    lines = (
+        fields(row) + csv_line(["", *(value(row) for value in more.values())]) if more else fields(row) for row in rows
+    )
     write_csv_lines(run.results_csv, (*FIELDS, *more), lines)
     write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
     write_leaderboard(run.leaderboard, rank(rows))
