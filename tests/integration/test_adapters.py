@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -161,8 +162,16 @@ class TestEach:
         self, recorded: dict[str, Any], number: dict[str, Any], trainer: str
     ) -> None:
         told = [e for e in events_of(recorded, number) if e["event"].startswith("proposal.")]
-        bad = [e for e in told if e["event"] in ("proposal.rejected", "proposal.unusable")]
-        assert len(bad) == {"GEPATrainer": 2, "OpenEvolveTrainer": 3, "TextGradTrainer": 3}[trainer], told
+        bad = [e["kind"] for e in told if e["event"] == "proposal.unusable"]
+        assert (
+            bad
+            == {
+                "GEPATrainer": ["invalid_value", "empty"],
+                "OpenEvolveTrainer": ["no_program", "empty", "invalid_value"],
+                "TextGradTrainer": ["no_tags", "empty", "invalid_value"],
+            }[trainer]
+        ), told
+        assert number["unusable_answers"] == Counter(bad) and number["search_answers"] == number["llm_calls"]
 
     def test_programs_run_where_no_model_can_be_asked_for(self, recorded: dict[str, Any], trainer: str) -> None:
         (code,) = [r for r in recorded["jobs"] if r["trainer_id"] == trainer and r["task_id"].endswith("code_param")]

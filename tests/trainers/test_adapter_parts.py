@@ -111,7 +111,7 @@ def test_scores_of_one_state_that_follow_each_other_are_one_step(context: Any) -
         for texts, split, index in (
             ({"x": "1.0"}, "train", 0), ({"x": "1.0"}, "train", 2), ({"x": "2.0"}, "train", 0),
             ({"x": "1.0"}, "train", 1), ({"x": "1.0"}, "train", 1), ({"x": "many"}, "train", 1),
-            ({"x": "many"}, "validate", 0), ({"x": "0.0"}, "validate", 1),
+            ({"x": "many"}, "validate", 0), ({"x": "0.0"}, "validate", 1), ({"x": "many", "y": "z"}, "train", 1),
         ):  # fmt: skip
             judging.one(texts, split, index)
         judging.flush()
@@ -122,8 +122,9 @@ def test_scores_of_one_state_that_follow_each_other_are_one_step(context: Any) -
     assert told == [(0, 0.0, "validate", 2), (1, 1.0, "train", 2), (2, 2.0, "train", 1), (3, 1.0, "train", 3),
                     (4, 2.0, "validate", 2)]  # fmt: skip
     assert memory.evaluations == 2 + 4 + 2, "each example once, and the start is known"
-    (rejected,) = memory.told("proposal.rejected")
-    assert rejected["variable"] == "x"
+    assert [event["variable"] for event in memory.told("proposal.rejected")] == ["x", "x"]
+    (unusable,) = memory.told("proposal.unusable")
+    assert unusable["kind"] == "invalid_value", "one answer, whatever its value is combined with"
 
 
 def test_an_example_that_fills_a_minibatch_twice_is_paid_once(context: Any) -> None:

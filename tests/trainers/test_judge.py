@@ -80,7 +80,8 @@ def test_every_argument_changes_what_the_judge_is_asked(argument: str, value: An
 def test_a_judge_that_says_nothing_is_an_event_and_the_tasks_feedback_stays(context: Any) -> None:
     memory = context(numeric(), judged("  "), guide="LLMJudge", guide_kwargs=KWARGS)
     memory.search(PrioritySearch, num_steps=1)
-    assert [event["reason"] for event in memory.told("judge.unusable")] == ["the message is empty"]
+    (told,) = memory.told("judge.unusable")
+    assert (told["kind"], told["reason"]) == ("empty", "the message is empty")
     assert "too low" in split(memory.calls)[1][0].prompt
 
 

@@ -109,6 +109,7 @@ def test_without_a_description_the_idea_stays(context: Any) -> None:
     memory = context(constant(), model)
     memory.search(MCTSAHD, num_steps=1, init_size=1)
     assert [e["description"] for e in memory.told("mcts.node")] == ["idea of n0.0"]
+    assert [e["kind"] for e in memory.told("description.unusable")] == ["empty"]
 
 
 def test_a_program_is_asked_for_three_times_until_it_can_be_a_node(context: Any) -> None:

@@ -212,7 +212,8 @@ def test_an_answer_without_a_summary_is_an_event_and_the_one_before_stays(contex
     memory = context(spread(train=3), model)
     memory.search(POLCA, num_steps=2, num_candidates=1, use_summarizer=True)
     (told,) = memory.told("summary.unusable")
-    assert told == {"slot": "step=2;candidate=summary;proposal=0;attempt=0", "reason": "the answer holds no summary"}
+    slot = "step=2;candidate=summary;proposal=0;attempt=0"
+    assert told == {"slot": slot, "kind": "empty", "reason": "the answer holds no summary"}
     assert all(f"{HEADING}\nfirst\n" in prompt for prompt in prompts(memory, 2))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from trace_bench.worker.control_stream import Decoder, Mailbox
 from trace_bench.worker.llm_calls import LlmCalls
 from trace_bench.worker.relay import JSON, RelayRequest
@@ -35,3 +37,27 @@ def test_a_request_that_no_message_can_hold_is_refused_and_not_sent() -> None:
 
 def test_a_large_request_that_a_message_can_hold_is_passed_on() -> None:
     assert asked("x" * (7 << 20)) == ([], 1, ["llm.request"])
+
+
+SLOTTED = {"x-trace-bench-slot": "step=1"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "path", "headers", "status", "count"),
+    [
+        ("train", "/v1/chat/completions", SLOTTED, 200, 1),
+        ("train", "/v1/chat/completions", SLOTTED, 400, 1),  # refused, and the search goes on
+        ("train", "/v1/chat/completions", SLOTTED, 429, 0),  # the budget has ended
+        ("train", "/v1/chat/completions", SLOTTED, 502, 0),
+        ("train", "/v1/chat/completions", {}, 200, 0),  # of the program that is being improved
+        ("train", "/v1/embeddings", SLOTTED, 200, 0),
+        ("score", "/v1/chat/completions", SLOTTED, 200, 0),
+    ],
+)
+def test_answers_to_the_search_are_counted_apart(
+    phase: str, path: str, headers: dict[str, str], status: int, count: int
+) -> None:
+    calls = LlmCalls(lambda kind, fields, body: None)
+    calls.ask(phase, RelayRequest("POST", path, headers, b"{}"), lambda *_: None)
+    calls.answered({"id": f"{phase}-1", "status": status}, b"{}")
+    assert (calls.search_answers, calls.answers) == (count, 1)
