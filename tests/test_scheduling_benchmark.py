@@ -6,12 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "perf" / "scheduling.py"
 
 
-@pytest.mark.slow
 def test_a_few_jobs_keep_all_limits() -> None:
     """The script itself refuses to end well if they are passed, or an attempt is lost."""
     command = [sys.executable, str(SCRIPT), "--jobs", "20", "--compress", "10", "--rate", "20", "--slots", "10"]

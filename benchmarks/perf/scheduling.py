@@ -172,7 +172,7 @@ def measure(chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
     training = {job.job_id: draws.training(job) for job in planned.jobs}
     attempts = [draws.attempts(job, retries + 1) for job in planned.jobs]
     found: dict[str, Any] = {"bounds": bounds(attempts, chosen.slots, chosen.starting, chosen.rate)}
-    for module, names in ((controller, ("FIRST_PAUSE", "LONGEST_PAUSE")), (starting, ("FIRST_HOLD", "LONGEST_HOLD"))):
+    for module, names in ((job_executor, ("FIRST_PAUSE", "LONGEST_PAUSE")), (starting, ("FIRST_HOLD", "LONGEST_HOLD"))):
         for name in names:
             setattr(module, name, getattr(module, name) / squeeze)
     simulated = clocked(SimulatedSandbox, "_move")
