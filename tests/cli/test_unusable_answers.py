@@ -37,8 +37,8 @@ SCRIPT = {
 WHOLE = (
     "7 of 8 answers unusable: 2 without a program, 2 without JSON, 2 with invalid values, 1 with unknown names alone"
 )
-SEARCH = "PrioritySearch: 5 of 6 answers unusable: 2 without JSON, 2 with invalid values, 1 with unknown names alone."
-PROGRAMS = "FunSearch: 2 of 2 answers unusable: 2 without a program."
+SEARCH = "PrioritySearch: 5 of 6 (2 without JSON, 2 with invalid values, 1 with unknown names alone)."
+PROGRAMS = "FunSearch: 2 of 2 (2 without a program)."
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_the_end_of_the_run_results_and_show_say_why(
 @pytest.mark.parametrize("text_of", [page, markdown])
 def test_the_report_says_why(run: RunLayout, text_of: Callable[[Report], str]) -> None:
     text = text_of(Report.of([read_source(run)]))
-    assert WHOLE in text and "2 of 2 answers unusable: 2 without a program." in text
+    assert WHOLE in text and ": 2 of 2 (2 without a program)." in text
 
 
 def test_runs_of_versions_without_the_counts_have_the_reasons_of_their_events(
@@ -136,7 +136,7 @@ def test_runs_of_versions_without_the_counts_have_the_reasons_of_their_events(
         job.events.write_text("".join(json.dumps(event) + "\n" for event in events))
     text = told(capsys, old)
     assert "7 answers unusable: 2 without a program, 2 without JSON, " in text
-    assert "FunSearch: 2 answers unusable: 2 without a program." in text
+    assert "FunSearch: 2 (2 without a program)." in text
     assert "7 answers unusable" in shown(capsys, old)
 
 
@@ -163,11 +163,10 @@ def test_a_kind_that_a_sandbox_made_up_counts_as_another_reason(kind: Any) -> No
 
 def test_the_sentence_has_a_remedy_and_no_total_that_is_not_known() -> None:
     cut = Answers(60, {"no_program": 3, "cut_off": 9})
-    (whole,) = answers_sentences({"EoH": cut})
-    assert whole == (
-        "12 of 60 answers unusable: 9 cut off, 3 without a program. "
-        "Raise max_tokens of the trainer or of its optimizer."
-    )
+    assert answers_sentences({"EoH": cut}) == [
+        "12 of 60 answers unusable: 9 cut off, 3 without a program.",
+        "Raise max_tokens of the trainer or of its optimizer.",
+    ]
     assert answers_text(cut + Answers(None, {"empty": 1})) == (
         "13 answers unusable: 9 cut off, 3 without a program, 1 empty"
     )

@@ -65,7 +65,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
 def _answers_sentence(layout: RunLayout, rows: Sequence[Results]) -> str:
     """A sentence about the models' unusable answers; empty if there are none."""
     answers = summed(("", answers_of(row, layout.job(row.job_id))) for row in rows)
-    return next(iter(answers_sentences(answers)), "")
+    return " ".join(answers_sentences(answers))
 
 
 def inert_sentence(rows: Sequence[Results]) -> str:

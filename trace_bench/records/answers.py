@@ -58,14 +58,22 @@ def answers_text(answers: Answers) -> str:
     >>> answers_text(Answers(None, {"empty": 1})), answers_text(Answers(60))
     ('1 answer unusable: 1 empty', '')
     """
-    count = sum(answers.unusable.values())
-    if not count:
+    if not answers.unusable:
         return ""
-    kinds = sorted(ordered(answers.unusable).items(), key=lambda pair: -pair[1])
+    count, size = _counts(answers)
+    return f"{count} answer{'' if size == 1 else 's'} unusable: {_kinds(answers)}"
+
+
+def _counts(answers: Answers) -> tuple[str, int]:
+    """``12 of 60``, and the number before the noun; without the total if it is not known, or cannot be right."""
+    count = sum(answers.unusable.values())
     known = answers.total is not None and answers.total >= count
-    size = answers.total if known else count
-    head = f"{count}{f' of {size}' if known else ''} answer{'' if size == 1 else 's'}"
-    return f"{head} unusable: {', '.join(f'{number} {KINDS[kind]}' for kind, number in kinds)}"
+    return (f"{count} of {answers.total}", answers.total or 0) if known else (str(count), count)
+
+
+def _kinds(answers: Answers) -> str:
+    kinds = sorted(ordered(answers.unusable).items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{number} {KINDS[kind]}" for kind, number in kinds)
 
 
 def summed(parts: Iterable[tuple[K, Answers]]) -> dict[K, Answers]:
@@ -77,19 +85,19 @@ def summed(parts: Iterable[tuple[K, Answers]]) -> dict[K, Answers]:
 
 
 def answers_sentences(by_label: Mapping[str, Answers]) -> list[str]:
-    """Sentences about all answers together, and about each label with unusable ones if there are several labels; empty
-    where no answer was unusable."""
+    """Sentences about all answers together, about each label with unusable ones if there are several labels, and about
+    what helps against the most frequent kind; empty where no answer was unusable."""
     whole = sum(by_label.values(), Answers())
     if not (text := answers_text(whole)):
         return []
-    remedy = _REMEDIES.get(max(whole.unusable, key=lambda kind: whole.unusable[kind]), "")
-    sentences = [f"{text}. {remedy}".strip()]
+    sentences = [f"{text}."]
     if len(by_label) > 1:
         bad = [(label, answers) for label, answers in by_label.items() if answers.unusable]
         bad.sort(key=lambda pair: -sum(pair[1].unusable.values()))
-        sentences += [f"{label}: {answers_text(answers)}." for label, answers in bad[:MOST_PARTS]]
+        sentences += [f"{label}: {_counts(answers)[0]} ({_kinds(answers)})." for label, answers in bad[:MOST_PARTS]]
         sentences += [f"{len(bad) - MOST_PARTS} more have unusable answers."] if len(bad) > MOST_PARTS else []
-    return sentences
+    remedy = _REMEDIES.get(max(whole.unusable, key=lambda kind: whole.unusable[kind]))
+    return [*sentences, *([remedy] if remedy else [])]
 
 
 def searches_sentences(by_search: Mapping[tuple[str, str], Answers]) -> list[str]:

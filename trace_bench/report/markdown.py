@@ -31,13 +31,14 @@ def markdown(report: Report) -> str:
         if boards
         else "Nothing yet."
     )
-    parts += map(_text, report.answers)
     for matrix in matrices(report):
         parts.append("Normalised held-out means over seeds: 0 is the template or a failure, 1 the best known score or "
                      "the bound."
                      if matrix.normalised else
                      "Tasks without a normalised held-out score: the rank within the task, and the mean.")  # fmt: skip
         parts += _table(tables.matrix_table(matrix))
+    if report.answers:
+        parts += ["### Unusable answers", "\n".join(f"* {_text(sentence)}" for sentence in report.answers)]
     speedups = tables.kernels(report)
     parts += ["## Kernels"] if speedups else []
     for table in speedups:

@@ -234,7 +234,6 @@ def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, 
             html += _note(f"{matrix.left_out} configurations were left out.")
     if len(report.tasks) > MOST_ROWS:
         html += _note(f"A matrix shows {MOST_ROWS} tasks at most; the tables have them all.")
-    html += "".join(map(_note, report.answers))
     by_task = "".join(_table(table) for table in tables.leaderboards(report))
     if by_task:
         caption = (
@@ -242,7 +241,10 @@ def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, 
             "chose: quote held-out scores. Jobs that failed are in no mean; 3/5 says that three of five seeds count."
         )
         html += _folded("each task in its own units", by_task + _note(caption))
-    return html or _note(NOTHING)
+    html = html or _note(NOTHING)
+    if report.answers:
+        html += f"<h3>Unusable answers</h3><p class=note>{'<br>'.join(map(html_text, report.answers))}</p>"
+    return html
 
 
 def _by_task(report: Report, draw: Callable[[int, str], Figure | None], drawn: list[Figure]) -> str:
