@@ -163,6 +163,14 @@ def test_what_is_no_value_of_the_parameter_fails_and_costs_nothing() -> None:
     assert [step.state["x"] for step in context.steps] == [0.0] and context.evaluations == 1
     assert "99.0 is not in the bounds from -10 to 10" in context.calls[1].prompt
     assert context.final == {"x": 0.0}, "its own last state is none; the best that was recorded is"
+    assert [event["kind"] for event in context.told("proposal.unusable")] == ["invalid_value"], "one value, told once"
+
+
+@pytest.mark.usefixtures("importable")
+def test_an_answer_without_text_is_unusable() -> None:
+    context = searched("Minibatch", model=lambda *_: " ", problem=numeric(train=1), num_epochs=2)
+    assert [event["kind"] for event in context.told("proposal.unusable")] == ["empty"] * len(context.calls)
+    assert context.calls
 
 
 @pytest.mark.usefixtures("importable")
