@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.execution.test_answers import scope_of, session_of
 from trace_bench.errors import SandboxError
 from trace_bench.execution import connection
 from trace_bench.execution.connection import SandboxGone
-from trace_bench.execution.session import NoListener, Session
+from trace_bench.execution.session import SLACK, NoListener, SandboxSilent, Session, longest_silence
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
@@ -124,6 +125,47 @@ def test_an_engine_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
         peer.hang_up()
         with pytest.raises(EngineGone, match="it restarts"):
             ended.result(PATIENCE)
+
+
+def test_a_sandbox_that_stands_still_is_given_up_once_the_engine_has_answered(tmp_path: Path) -> None:
+    peer, asked = Peer(), list[float]()
+    with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
+        session = session_of(scope, peer, lease=0.8)
+        session.silence, session.on_silence = 0.5, lambda: asked.append(time.monotonic())
+        ended = pool.submit(session.start)
+        peer.receive("job")
+        peer.send("event", {"event": {"t": 0, "event": "job.start"}})
+        spoke = time.monotonic()
+        with pytest.raises(SandboxSilent, match="has sent nothing for 0 s while its engine answers: it is frozen"):
+            ended.result(PATIENCE)
+        assert len(asked) == 1 and 0.4 < asked[0] - spoke < time.monotonic() - spoke < PATIENCE / 3
+    session.connection.stream.close()
+
+
+def test_an_engine_that_stood_still_costs_no_sandbox(tmp_path: Path) -> None:
+    """It passes on what it kept, once it answers again."""
+    peer = Peer()
+    asked = threading.Event()
+
+    def answers_late() -> None:
+        peer.send("event", {"event": {"t": 0, "event": "phase.start"}})
+        asked.set()
+
+    with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
+        session = session_of(scope, peer, lease=0.8)
+        session.silence, session.on_silence = 0.5, answers_late
+        ended = pool.submit(session.start)
+        peer.receive("job")
+        peer.send("event", {"event": {"t": 0, "event": "job.start"}})
+        assert asked.wait(PATIENCE)
+        peer.done()
+        assert ended.result(PATIENCE) == {}
+    session.connection.stream.close()
+
+
+@pytest.mark.parametrize(("job_timeout", "seconds"), [(None, 60.0), (600.0, 60.0), (45.0, 45.0), (1.0, 30.0)])
+def test_the_silence_that_is_allowed_follows_lease_and_job_timeout(job_timeout: float | None, seconds: float) -> None:
+    assert longest_silence(60.0, job_timeout) == seconds + SLACK
 
 
 def test_a_stream_that_breaks_again_and_again_is_given_up(tmp_path: Path) -> None:

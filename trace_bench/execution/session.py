@@ -21,6 +21,8 @@ from trace_bench.worker.control_stream import Message
 
 OFTEN, SELDOM = 0.25, 1.0
 """Bounds of the seconds between two checks for a request to stop."""
+SLACK = 10.0
+"""Seconds that a message of a sandbox can be late on a busy machine."""
 
 
 class Listener(Protocol):
@@ -58,7 +60,9 @@ class Session:
     Attributes:
         job, task: what is to be run: ``job.json`` as a dict, and the task folder as a tar.
         test_seed: handed over when the sandbox reports the end of training, never before.
-        silence: seconds without any message from the sandbox after which it counts as dead.
+        silence: seconds without any message after which a sandbox that has sent one counts as dead; 0 is the time
+            that a new sandbox has for its first message.
+        on_silence: called before it counts as dead; raises an error if the engine does not answer.
         stop_wanted: called often; ``"interrupted"`` asks the sandbox to end in order, ``"budget"`` asks it to end
             training.
         on_message: called for each message of the sandbox.
@@ -76,6 +80,7 @@ class Session:
     test_seed: int
     listener: Listener = field(default_factory=NoListener)
     silence: float = 0.0
+    on_silence: Callable[[], object] = lambda: None
     stop_wanted: Callable[[], str | None] = lambda: None
     on_message: Callable[[], None] = lambda: None
     answers: Answers = field(init=False)
@@ -98,7 +103,7 @@ class Session:
         with self._conversation():
             self.connection.open()
             self._hand_over()
-            return self._serve()
+            return self._serve(self._time_to_start)
 
     def adopt(self) -> dict[str, Any]:
         """Continue a job that another controller started; return value and errors as of `start`.
@@ -108,7 +113,7 @@ class Session:
         """
         with self._conversation():
             self.connection.adopt()
-            return self._serve()
+            return self._serve(self.silence or self._time_to_start)
 
     @contextmanager
     def _conversation(self) -> Iterator[None]:
@@ -125,10 +130,16 @@ class Session:
         given = {"states_bytes": len(self.states)} if self.states else {}
         self.connection.send("job", {"job": dict(self.job), **known, **given}, self.task + lines + self.states)
 
-    def _serve(self) -> dict[str, Any]:
+    @property
+    def _time_to_start(self) -> float:
+        """Seconds that a new sandbox has for its first message."""
+        return 2 * self.connection.lease + SLACK
+
+    def _serve(self, patience: float) -> dict[str, Any]:
+        """Serve the job to its end. `patience` is the longest silence before the first message."""
         connection, lease = self.connection, self.connection.lease
         last_beat = last_data = time.monotonic()
-        patience = self.silence or 2 * lease + 10
+        engine_answers = False
         while True:
             now = time.monotonic()
             if now - last_beat > lease / 4:
@@ -140,10 +151,17 @@ class Session:
             if data is None:
                 self.answers.check(quiet=True)
                 if now - last_data > patience:
-                    raise SandboxSilent(f"the sandbox has sent nothing for {patience:.0f} s; it counts as dead")
+                    if engine_answers:
+                        raise SandboxSilent(
+                            f"the sandbox has sent nothing for {patience:.0f} s while its engine answers: it is frozen "
+                            "(docker pause, SIGSTOP) or its machine is; it counts as dead"
+                        )
+                    # An engine that stands still passes nothing on. What it kept is read once it answers again.
+                    self.on_silence()
+                    engine_answers = True
             if not data:
                 continue
-            last_data = time.monotonic()
+            last_data, engine_answers, patience = time.monotonic(), False, self.silence or self._time_to_start
             for message in connection.decode(data):
                 self.on_message()
                 if connection.accept(message):
@@ -210,6 +228,12 @@ class Session:
             return  # only scoring is left
         self.stops_sent |= {reason}
         self.connection.send("stop", {"reason": reason})
+
+
+def longest_silence(lease: float, job_timeout: float | None) -> float:
+    """The longest silence of a sandbox that works: its lease, or half of it where training takes less. It sends a
+    heartbeat four times in its lease."""
+    return max(lease / 2, min(lease, lease if job_timeout is None else job_timeout)) + SLACK
 
 
 def seconds_to_wait(silent: float) -> float:

@@ -22,7 +22,7 @@ from trace_bench.execution.attempt_outcome import AttemptOutcome, is_fatal
 from trace_bench.execution.attribution import attributed
 from trace_bench.execution.connection import Connection
 from trace_bench.execution.evidence import from_events, kind_of, last_words, observed
-from trace_bench.execution.session import Listener, Session
+from trace_bench.execution.session import Listener, Session, longest_silence
 from trace_bench.gateway.base import NotRecorded
 from trace_bench.planning.prepare import PreparedJob
 from trace_bench.sandbox.base import Sandbox, Stream
@@ -130,6 +130,8 @@ class Supervision:
             task=prepared.task,
             test_seed=prepared.test_seed,
             listener=self.listener,
+            silence=longest_silence(self.lease, prepared.spec.limits.job_timeout),
+            on_silence=self.sandbox.status,
             stop_wanted=stop_wanted,
             on_message=startup.finish if startup is not None else lambda: None,
             states=prepared.states,

@@ -1,0 +1,70 @@
+"""A sandbox that stands still holds no slot for longer than it may be silent, whatever its job may take."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli import TASKS
+from tests.integration.test_interruption import containers
+from trace_bench.artifacts.records import ImageRecord
+from trace_bench.config import parse_config
+from trace_bench.config.resolve import resolve
+from trace_bench.execution import session
+from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.run_records import write_records
+from trace_bench.execution.session import NoListener
+from trace_bench.gateway.server import Gateway
+from trace_bench.gateway.stub import StubProvider
+from trace_bench.images.lock import read_lock
+from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
+from trace_bench.sandbox.conformance.lab import SLOWNESS
+from trace_bench.sandbox.docker import DockerBackend
+from trace_bench.sandbox.uids import UidBlocks
+
+pytestmark = pytest.mark.docker
+LEASE = 4.0
+
+
+class Training(NoListener):
+    """Knows when training has begun."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+
+    def event(self, line: Mapping[str, Any]) -> None:
+        if (line["event"], line.get("phase")) == ("phase.start", "train"):
+            self.begun.set()
+
+
+def test_a_container_that_is_paused_for_good_is_ended(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SLACK", 1.0)
+    task = {"id": "internal:slow", "eval_kwargs": {"seconds": 600.0}}
+    config = parse_config(
+        {"tasks": [task], "trainers": ["PrioritySearch"], "job_timeout": 600, "runs_dir": str(tmp_path / "runs")}
+    )
+    backend, core, resolved = DockerBackend(), read_lock(images).images["core"], resolve(config, [TASKS])
+    image = ImageRecord(family="core", ref=core.ref, key=core.key)
+    plan = plan_run(PlanInputs(config, resolved, jobs_of(config, resolved), backend, lambda _: image, sources_hash="x"))
+    write_records(plan)
+    gateway, uids, training = Gateway({"stub": StubProvider()}), UidBlocks(backend.default_uid_base), Training()
+    runner = AttemptRunner(backend, gateway, uids, plan.layout, taken=backend.uid_bases_in_use, lease=LEASE)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(runner.run, plan.prepare(plan.jobs[0]), training)
+        assert training.begun.wait(60 * SLOWNESS)
+        (container,) = containers(plan.run_id)
+        subprocess.run(["docker", "pause", container["Id"]], check=True, capture_output=True)
+        paused = time.monotonic()
+        row = ended.result(60 * SLOWNESS)
+    assert time.monotonic() - paused < 4 * LEASE * SLOWNESS
+    assert (row.failure_boundary, row.failure_kind) == ("sandbox", "sandbox_silent"), row.feedback
+    assert "docker pause" in row.feedback and containers(plan.run_id) == []
