@@ -13,12 +13,24 @@ from trace_bench.errors import ExitCode, TraceBenchError
 
 def main() -> None:
     """Run the command line. An error of the user or the machine becomes a sentence and an exit code."""
+    if sys.getfilesystemencoding() == "ascii" and not sys.flags.utf8_mode:
+        _restart_in_utf8()
     hurry()
     sys.excepthook = _defect
     code = _code()
     # Without this, the interpreter looks for garbage once more before it ends, for nothing.
     gc.freeze()
     sys.exit(code)
+
+
+def _restart_in_utf8() -> None:
+    """Start the command again in Python's UTF-8 mode, and what it starts too.
+
+    Python chooses that mode itself in the locales C and POSIX, unless it is told not to (``PYTHONUTF8=0``). With ASCII
+    no name of a file that is not English can be opened.
+    """
+    os.environ["PYTHONUTF8"] = "1"
+    os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def hurry() -> None:
@@ -43,6 +55,15 @@ def _code() -> int:
         return _say(str(error), error.exit_code)
     except KeyboardInterrupt:
         return _say("interrupted", ExitCode.INTERRUPTED)
+    except UnicodeEncodeError as error:
+        if sys.getfilesystemencoding() == "utf-8":
+            raise  # a defect
+        from trace_bench.config.mapping import locale_here
+
+        return _say(
+            f"{error.object!r} cannot be the name of a file in this locale ({locale_here()}); set a UTF-8 locale",
+            ExitCode.ENVIRONMENT,
+        )
     except OSError as error:
         if error.strerror is None:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -92,12 +93,25 @@ class _Reader:
         try:
             text.encode()
         except UnicodeEncodeError:
-            self._problem(path, "holds half of a surrogate pair; write the character itself")
+            self._problem(path, _not_text(text))
             return text.encode("utf-8", "replace").decode()
         return text
 
     def _problem(self, path: Path_, text: str) -> None:
         self.problems.append(f"{self._file}: {_shown(path)} {text}")
+
+
+def _not_text(text: str) -> str:
+    """The problem of a text with lone surrogates. Python makes them of bytes that are not text in the locale."""
+    if any("\ud800" <= character <= "\udc7f" or "\udd00" <= character <= "\udfff" for character in text):
+        return "holds half of a surrogate pair; write the character itself"
+    return f"is not valid text in this locale ({locale_here()}); set a UTF-8 locale, or rename the file in UTF-8"
+
+
+def locale_here() -> str:
+    """The variable that sets the locale of this process, and its encoding of file names."""
+    name = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "LANG")
+    return f"{name}={os.environ.get(name, '')}, {sys.getfilesystemencoding()}"
 
 
 def _shown(path: Path_) -> str:
