@@ -58,4 +58,4 @@ def test_a_task_without_its_image_does_not_end_the_run(without_lean: Path, tmp_p
     assert again.returncode == 1 and "reused" in again.stderr and list((tmp_path / "runs").iterdir()) == [run]
     checked = cli("validate", config, home=without_lean)
     assert checked.returncode == 1 and "OK task internal:numeric_param" in checked.stdout
-    assert "FAIL task veribench:gcd: sandbox: cannot_run_here: " in checked.stdout and REASON in checked.stdout
+    assert "FAIL task veribench:gcd: config: cannot_run_here: " in checked.stdout and REASON in checked.stdout

@@ -139,7 +139,7 @@ def ending_early(
 
 def _unbuilt(planned: PlannedJob, unmet: TraceBenchError) -> ProblemCheck:
     """The outcome of a problem that cannot be built on this machine."""
-    failure = Failure(boundary=unmet.boundary, kind="cannot_run_here", message=clean_line(str(unmet), 600))
+    failure = Failure(boundary=Boundary.CONFIG, kind="cannot_run_here", message=clean_line(str(unmet), 600))
     return ProblemCheck(planned.task_id, planned.job.eval_kwargs, failure=failure)
 
 
