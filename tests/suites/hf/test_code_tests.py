@@ -207,6 +207,95 @@ def test_an_annotation_must_be_defined_as_in_any_module(programs: Programs, sour
     assert passes or "an annotation cannot be evaluated (NameError: name 'List' is not defined)" in verdict.remark
 
 
+def mark(name: str, *parts: Any) -> dict[str, Any]:
+    return {"\0": [name, list(parts)]}
+
+
+ON = "f(f({}))"
+"""A test that passes an answer on."""
+MARKS: dict[str, tuple[Any, str]] = {
+    "an iterator over a deque": ({"\0": ["iterator", mark("deque", 1)]}, ON),
+    "an iterator over a view": ({"\0": ["iterator", mark("values", 1)]}, ON),
+    "an iterator over bytes": ({"\0": ["iterator", b"ab"]}, ON),
+    "an iterator over an iterator": ({"\0": ["iterator", mark("iterator", 1)]}, "next(f(1)) == f(f(1))"),
+    "a set of a text": ({"\0": ["set", "ab"]}, ON),
+    "keys of a dict": ({"\0": ["keys", {"a": 1}]}, ON),
+    "a mark of another name": (mark("eval", "1"), ON),
+    "a mark with a name that is none": ({"\0": [["set"], [1]]}, ON),
+    "a mark without parts": ({"\0": ["set"]}, ON),
+    "a mark that is a text": ({"\0": "ab"}, ON),
+    "a mark beside a key": ({**mark("set", 1), "a": 1}, ON),
+    "a mark in a mark": ({"\0": [mark("set"), [1]]}, ON),
+    "a set of lists": (mark("set", [1]), ON),
+    "a dict of numbers": (mark("dict", 1), ON),
+    "a dict of texts": (mark("dict", "ab"), ON),
+    "a dict of triples": (mark("items", (1, 2, 3)), ON),
+    "a dict of dicts": (mark("dict", (mark("dict"), 1)), ON),
+    "a large byte": (mark("bytearray", 256), ON),
+    "a huge range": (mark("range", 0, 1 << 9000, 1), "list(f(1))"),
+    "a huge range's length": (mark("range", 0, 1 << 9000, 1), "len(f(1)) == f(1)"),
+    "a range without a step": (mark("range", 0, 1, 0), ON),
+    "a range of texts": (mark("range", "0", "1", "1"), ON),
+    "a range to nowhere": (mark("range"), ON),
+    "a complex text": (mark("complex", "1+2j", 0.0), ON),
+    "a complex nan": (mark("complex", float("nan"), 0.0), "f(f(1)) == f(1)"),
+    "a signal of decimal": (mark("Decimal", "sNaN"), "f(f(1)) == f(1)"),
+    "a set of signals": (mark("set", mark("Decimal", "sNaN")), ON),
+    "a decimal of a tuple": (mark("Decimal", (0, (1,), 5)), ON),
+    "a decimal that is none": (mark("Decimal", "x"), ON),
+    "a fraction of nothing": (mark("Fraction", 1, 0), ON),
+    "a fraction of a text": (mark("Fraction", "1", 2), ON),
+    "an object": (mark("object", "name", True), ON),
+    "an object with an odd truth": (mark("object", "name", 2), "bool(f(1)) and f(1) == 1"),
+    "an iterator of an item": (mark("items", (1, 2)), "f(iter(f(1)))"),
+    "an iterator of a deque that a test makes": (mark("deque", 1), "f(iter(f(1)))"),
+    "a method of an answer": ("text", "f(f(1).upper)"),
+    "a type of an answer": (1, "f(type(f(1)))"),
+    "an error with a number that has no text": ((1 << 12000) + 1, "{}[f(1)]"),
+    "a text that is half a character": ("\ud800", "f(f(1)) == 1"),
+}
+
+
+@pytest.mark.parametrize(("answer", "test"), MARKS.values(), ids=MARKS)
+def test_nothing_that_follows_from_an_answer_is_the_tasks_fault(programs: Programs, answer: Any, test: str) -> None:
+    source = f"# decimal, fractions\nnan = float('nan')\ndef trace_bench_call(*a): return ['answered', {answer!r}]"
+    case = mbpp("f", "", f"assert {test.format(1)} == '{SECRET}'")
+    verdict = run_tests(programs, source, case)
+    assert not verdict.passed and verdict.score == 0.0 and verdict.remark.startswith("The program fails its tests")
+    assert SECRET not in verdict.held_out_remark and "\0" not in verdict.remark
+
+
+MADE = (
+    "an iterator over an iterator", "an object", "a type of an answer", "a method of an answer",
+    "an iterator of an item",    "a complex nan", "a text that is half a character", "an error with a number that has no text",
+    "an iterator of a deque that a test makes", "a huge range", "a huge range's length", "a signal of decimal",
+)  # fmt: skip
+"""Those of `MARKS` that a value has."""
+
+
+@pytest.mark.parametrize("name", sorted(set(MARKS) - set(MADE)))
+def test_a_mark_that_no_value_has_is_no_answer(programs: Programs, name: str) -> None:
+    source = f"# decimal, fractions\ndef trace_bench_call(*a): return ['answered', {MARKS[name][0]!r}]"
+    verdict = run_tests(programs, source, mbpp("f", "", "assert [f(1)]"))  # true of any answer
+    assert not verdict.passed and "with its answers, they stop" in verdict.remark
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("{1, (2, 3)}", "frozenset({1})", "deque([[1]])", "bytearray(b'ab')", "{(1, 2): {3: 4}}", "range(True)"),
+        *("1j", "Decimal('1.50')", "Decimal('NaN')", "Fraction(1, 3)", "{1: 2}.keys()", "{1: 2}.items()", "iter([1])"),
+        *("iter({1: 2})", "reversed([1])", "{'a': {'b': [None, 1.5, b'c']}}", "{1: 2}.values()"),
+    ],
+)
+def test_an_answer_of_a_listed_type_can_be_passed_on(programs: Programs, value: str) -> None:
+    setup = "from collections import deque\nfrom decimal import Decimal\nfrom fractions import Fraction\n"
+    case = mbpp("f", "", f"def text(x): return repr(list(x) if hasattr(x, '__next__') else x)\n"
+                f"assert text(f(f({value}))) == text({value})", setup=setup)  # fmt: skip
+    verdict = run_tests(programs, "# decimal, fractions\ndef f(x): return x", case)
+    assert verdict.passed, verdict.remark
+
+
 # Programs that try to pass without computing what is asked. The right answer is a text that is in the tests alone.
 PREFIX, REST = "key-", "9f31c7"
 KEY = PREFIX + REST

@@ -85,21 +85,44 @@ def _parts(value):
 
 
 def _restored(value):
-    """The value of which `_packed` made `value`."""
+    """The value of which `_packed` made `value`.
+
+    Raises:
+        _Unfit: `_packed` makes no such value.
+    """
     kind = type(value)
+    if kind in _PLAIN:
+        return value
     if kind is list:
         return [_restored(item) for item in value]
     if kind is tuple:
         return tuple([_restored(item) for item in value])
     if kind is not dict:
-        return value
-    if _MARK in value:
-        name, parts = value[_MARK]
-        return _made(name, _restored(parts))
-    return {key: _restored(item) for key, item in value.items()}
+        raise _Unfit(kind.__name__)
+    if _MARK not in value:
+        return {key: _restored(item) for key, item in value.items()}
+    match value[_MARK]:
+        case [str(name), [*parts]] if len(value) == 1 and name in _MADE:
+            return _made(name, [_restored(part) for part in parts])
+    raise _Unfit("a mark")
+
+
+_MADE = {
+    "range": (int, int, int), "complex": (float, float), "Decimal": (str,), "Fraction": (int, int),
+    "object": (str, bool),
+    **dict.fromkeys(("set", "frozenset", "deque", "iterator", "keys", "values"), object), "bytearray": int,
+    **dict.fromkeys(("dict", "items"), tuple),
+}  # fmt: skip
+"""What marks stand for, and the type of each of their parts, or the types of all of them, in order."""
 
 
 def _made(name, parts):
+    """A value of the type that `name` stands for; nothing else is ever made of a mark."""
+    kinds = _MADE[name]
+    if type(kinds) is not tuple:
+        kinds = (kinds,) * len(parts)
+    if len(kinds) != len(parts) or not all(map(isinstance, parts, kinds)):
+        raise _Unfit(f"a mark of {name}")
     makers = {
         "set": set,
         "frozenset": frozenset,
@@ -234,8 +257,6 @@ def _stand_in(*arguments, **named):
     try:
         call = ["call", _packed(arguments, _refused), _packed(named, _refused)]
     except _Unfit as error:
-        if str(error) == "_Object":
-            raise TypeError("an answer that is no data cannot be an argument") from None
         call = ["broken", f"they call it with a value of type {error}, which is no data"]
     _FROM_TESTS.put(call)
     happened, value = _TO_TESTS.get()
@@ -253,7 +274,11 @@ def _run():
     try:
         _MODULE["trace_bench_tests"]()
     except BaseException as error:
-        text = type(error).__name__ + (f": {error}" if str(error) else "")
+        text = type(error).__name__
+        try:
+            text += f": {error}" if str(error) else ""
+        except Exception:  # an argument of it has no text
+            text += ": (no text)"
         own = error is _LAST.get("raised")
         lines = _traceback(error, "<support>")
         _FROM_TESTS.put(["failed", lines, text[:2000], own, _LAST.get("call", ""), _LAST.get("answer", "")])

@@ -32,6 +32,7 @@ _QUOTED = 300
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _FUTURE = re.compile(r"^from __future__ import [^\n]*\n?", re.MULTILINE)
 _FAILS = "The program fails its tests"
+_WRONG = "an answer is wrong"
 
 
 @dataclass(frozen=True)
@@ -97,17 +98,40 @@ def run_tests(programs: Programs, source: str, case: CodeCase, timeout_seconds: 
 
     Raises:
         ProblemError: the tests themselves are at fault: they do not compile, fail before they call the program, never
-            call it, or call it with what is not data.
+            call it, or call it first with what is not data. Nothing that follows from an answer raises it.
     """
     tests = _tests_source(case)
     limits = Limits(wall_seconds=timeout_seconds, cpu_seconds=timeout_seconds)
     seconds = max(timeout_seconds, _LEAST_SECONDS)
     numbers = "".join(f"\nimport {name}" for name in ("decimal", "fractions") if name in source)  # types of answers
-    with (
-        programs.open("", STEP, Limits(wall_seconds=seconds, cpu_seconds=seconds), tests.text + numbers) as stepped,
-        programs.open(source, CALL, limits, f"{_harness()}\n{_imports_of(case.setup)}") as program,
-    ):
-        return _Run(case, tests, stepped, program, source, timeout_seconds).verdict()
+    with programs.open("", STEP, Limits(wall_seconds=seconds, cpu_seconds=seconds), tests.text + numbers) as stepped:
+        first = _first_call(case, stepped)
+        with programs.open(source, CALL, limits, f"{_harness()}\n{_imports_of(case.setup)}") as program:
+            return _Run(case, tests, stepped, program, source, timeout_seconds).verdict(first)
+
+
+def _first_call(case: CodeCase, stepped: Program) -> Any:
+    """Run the tests to their first call, before there is a program.
+
+    Raises:
+        ProblemError: they do not come to one.
+    """
+    try:
+        event = stepped("start", case.entry)
+    except CandidateError as error:
+        raise _broken(case, str(error)) from error
+    match event:
+        case ["call", *_]:
+            return event
+        case ["broken", why]:
+            raise _broken(case, why)
+        case ["failed", _, error, *_]:
+            raise _broken(case, f"they fail on their own: {error}")
+    raise _broken(case, "they never call it")
+
+
+def _broken(case: CodeCase, why: str) -> ProblemError:
+    return ProblemError(f"the tests of {case.entry} cannot be used: {sentence(why, 500)}")
 
 
 class _Tests(NamedTuple):
@@ -120,7 +144,8 @@ class _Tests(NamedTuple):
 
 @dataclass
 class _Run:
-    """One program and its tests, each in its process, asked by turns."""
+    """One program and its tests, each in its process, asked by turns. Whatever happens from the first call on is the
+    program's doing."""
 
     case: CodeCase
     tests: _Tests
@@ -128,13 +153,12 @@ class _Run:
     program: Program
     source: str
     timeout_seconds: float
-    answers: int = 0
     spent: float = 0.0
     raised: tuple[str, int | None] = ("", None)
     """The exception that the program raised last, as text, and its line."""
 
-    def verdict(self) -> CodeVerdict:
-        event = self._step("start", self.case.entry)
+    def verdict(self, event: Any) -> CodeVerdict:
+        """The verdict; `event` is the first call of the tests."""
         while not isinstance(event, CodeVerdict):
             if event[0] == "call":
                 answer = self._call(event[1], event[2])
@@ -147,9 +171,7 @@ class _Run:
         try:
             return self.stepped(happened, value)
         except CandidateError as error:
-            if not self.answers:
-                raise self._broken(str(error)) from error
-            # The tests ran well up to an answer: it is too large for them, or has them compute for too long.
+            # An answer is none, is too large for them, or has them compute for too long.
             return _failed(f"{_FAILS}: with its answers, they stop ({error}).", f"{_FAILS}.")
 
     def _call(self, arguments: Any, named: Any) -> CodeVerdict | tuple[str, Any]:
@@ -160,7 +182,6 @@ class _Run:
         except CandidateError as error:
             return self._without_answer(error)
         self.spent += time.monotonic() - began
-        self.answers += 1
         if self.spent > self.timeout_seconds:
             late = f"{_FAILS}: its calls take more than {self.timeout_seconds:g} s together."
             return _failed(late, late)
@@ -184,9 +205,7 @@ class _Run:
 
     def _end(self, kind: str, *details: Any) -> CodeVerdict:
         if kind == "broken":
-            raise self._broken(*details)
-        if not self.answers:
-            raise self._broken(f"they fail on their own: {details[1]}" if details else "they never call it")
+            return _failed(f"{_FAILS}: with its answers, {sentence(details[0], _QUOTED)}.", f"{_FAILS}: {_WRONG}.")
         if kind == "passed":
             return CodeVerdict(True, 1.0, "The program passes all tests.", "The program passes all tests.")
         lines, error, own, arguments, answer = details
@@ -200,18 +219,13 @@ class _Run:
                 f"{_FAILS}: it raised {error.partition(':')[0]}.",  # a class of Python's own
             )
         why = "" if error == "AssertionError" else f" with {sentence(error, _QUOTED)}"
-        return _failed(
-            f"{_FAILS}{why}.{where} {call} returned {sentence(answer, _QUOTED)}.", f"{_FAILS}: an answer is wrong."
-        )
+        return _failed(f"{_FAILS}{why}.{where} {call} returned {sentence(answer, _QUOTED)}.", f"{_FAILS}: {_WRONG}.")
 
     def _line(self, line: int | None) -> str:
         lines = self.source.splitlines()
         if line is None or not 1 <= line <= len(lines) or not (code := lines[line - 1].strip()):
             return ""
         return f" (line {line} reads: {sentence(code, 160)})"
-
-    def _broken(self, why: str) -> ProblemError:
-        return ProblemError(f"the tests of {self.case.entry} cannot be used: {sentence(why, 500)}")
 
 
 _PHASES = {
