@@ -267,8 +267,9 @@ def test_nothing_that_follows_from_an_answer_is_the_tasks_fault(programs: Progra
 
 MADE = (
     "an iterator over an iterator", "an object", "a type of an answer", "a method of an answer",
-    "an iterator of an item",    "a complex nan", "a text that is half a character", "an error with a number that has no text",
-    "an iterator of a deque that a test makes", "a huge range", "a huge range's length", "a signal of decimal",
+    "an iterator of an item", "a complex nan", "a text that is half a character", "a signal of decimal",
+    "an error with a number that has no text", "an iterator of a deque that a test makes", "a huge range",
+    "a huge range's length",
 )  # fmt: skip
 """Those of `MARKS` that a value has."""
 
