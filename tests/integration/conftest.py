@@ -14,6 +14,7 @@ import pytest
 from tests.integration.cli import REPOSITORY, cli
 from tests.integration.modal_runs import modal_server, pushed, quick_server
 from tests.recorded import record
+from tests.suites.veribench.support import toolchain
 from trace_bench.artifacts.layout import RunLayout
 
 __all__ = ["modal_server", "pushed", "quick_server"]
@@ -58,6 +59,15 @@ def kernels(images: Path) -> Path:
     done = cli("images", "build", "kernelbench-cpu", home=images, timeout=900)
     if done.returncode != 0:
         pytest.skip(f"the image kernelbench-cpu cannot be built: {done.stderr.strip()}")
+    return images
+
+
+@pytest.fixture(scope="session")
+def lean(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lock's home, with the image of Lean, in which a program of ours stands in for Lean."""
+    archive = toolchain(tmp_path_factory.mktemp("toolchain") / "lean-stand-in.zip")
+    done = cli("images", "build", "lean", "--toolchain", str(archive), home=images, timeout=600)
+    assert done.returncode == 0, done.stderr
     return images
 
 

@@ -14,15 +14,6 @@ from tests.suites.veribench.support import toolchain
 pytestmark = pytest.mark.docker
 
 
-@pytest.fixture(scope="module")
-def lean(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The lock's home, with the image of Lean."""
-    archive = toolchain(tmp_path_factory.mktemp("toolchain") / "lean-stand-in.zip")
-    done = cli("images", "build", "lean", "--toolchain", str(archive), home=images, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return images
-
-
 def test_searches_find_better_files_in_containers(lean: Path, tmp_path: Path) -> None:
     config = REPOSITORY / "configs" / "veribench_smoke.yaml"
     done = cli("run", str(config), "--runs-dir", str(tmp_path), home=lean, timeout=600)
