@@ -22,7 +22,12 @@ REASON = re.compile(r"#\s+[Ll]ong\b")
 """The comment that says why a function is longer."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-IMPORT_NAMES = {"pyyaml": "yaml", "mlflow-skinny": "mlflow", "tensorboardx": "tensorboardX"}
+IMPORT_NAMES = {
+    "markdown-it-py": "markdown_it",
+    "pyyaml": "yaml",
+    "mlflow-skinny": "mlflow",
+    "tensorboardx": "tensorboardX",
+}
 
 
 def nodes(kind: type[ast.AST] | tuple[type[ast.AST], ...]) -> Iterator[tuple[str, str, ast.AST]]:

@@ -23,6 +23,7 @@ from trace_bench.suites.registry import load_suites
 from trace_bench.suites.registry import resolve as find_task
 from trace_bench.suites.spec import Task, load_task_spec, resolve_eval_kwargs
 from trace_bench.trainers.base import Budget, Rollout, Slot, State, Step, StopTraining, selection_of
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.evaluate import evaluate_state, mean_score
 from trace_bench.worker.problem import BuildContext, CandidateError, Limits, Problem, Value, with_objective
 from trace_bench.worker.search_loop import run_search
@@ -100,6 +101,7 @@ class Arena:
     saved: int = 0
     deterministic: bool = True
     calls: int = 0
+    reader: int = READER
     best_state: State = field(default_factory=dict)
     best_score: float | None = None
     curve: list[tuple[int, float]] = field(default_factory=list)

@@ -12,6 +12,7 @@ from typing import Any
 from trace_bench.trainers import base
 from trace_bench.trainers.base import Budget, Param, Rollout, Slot, State, StopTraining, selection_of
 from trace_bench.trainers.priority_search import PrioritySearch
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.evaluate import evaluate_state
 from trace_bench.worker.problem import Example, Parameter, Problem, Programs, Value
 from trace_bench.worker.search_loop import run_search
@@ -73,6 +74,7 @@ class MemoryContext:
     deterministic: bool = True
     budget: Budget = field(default_factory=Budget)
     extra_dir: Path = Path("/nonexistent")
+    reader: int = READER
     best_state: State = field(default_factory=dict)
     best_score: float | None = None
     stop_reason: str = ""

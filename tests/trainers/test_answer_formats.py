@@ -91,7 +91,7 @@ def test_an_entity_bomb_stays_as_small_as_it_is() -> None:
     [
         ("<IMPROVED_VARIABLE>4</IMPROVED_VARIABLE>", "4"),
         ("Here:\n<IMPROVED_VARIABLE>\ndef f():\n    pass\n</IMPROVED_VARIABLE> done", "def f():\n    pass"),
-        ("<IMPROVED_VARIABLE>a</IMPROVED_VARIABLE><IMPROVED_VARIABLE>b</IMPROVED_VARIABLE>", "a"),
+        ("<IMPROVED_VARIABLE>a</IMPROVED_VARIABLE><IMPROVED_VARIABLE>b</IMPROVED_VARIABLE>", "b"),
     ],
 )
 def test_the_improved_variable_is_what_stands_between_its_tags(answer: str, value: str) -> None:

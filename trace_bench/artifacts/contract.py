@@ -181,6 +181,8 @@ class JobSpec(Model):
         states_given: the states that are scored come with the job; nothing is trained. No part of its identity.
         memo: a state that was evaluated on an example is not evaluated there again, nor counted. False where the task
             is not deterministic, and in a replay of a run that was made before there was such a rule.
+        reader: version of the rules by which answers of the model are read (`trace_bench.worker.answer_text`). A replay
+            has the version of the run that it repeats.
     """
 
     contract: ContractVersion = CONTRACT
@@ -202,3 +204,4 @@ class JobSpec(Model):
     stop_at: StopPoint | None = None
     states_given: bool = False
     memo: bool = False
+    reader: int = 1

@@ -223,14 +223,14 @@ class JobMeta(Model):
 
     Attributes:
         host: name of the host that its last attempt was on; None where the backend has but one.
-        usage: what it used over all its attempts, and `usage_by_phase` how much of it each phase did (``other`` is what
-            came from none of ours).
+        usage: of all its attempts. `usage_by_phase`: each phase's share (``other``: from no phase of ours).
         cut_by_run_budget: the run's budget ended its training.
         devices: GPUs that its last sandbox had, by their names on its host.
         cpuset: cores that were leased to that, by number.
         tolerance: relative, of the task: what a score may differ by elsewhere.
         timing_sensitive: its scores depend on how fast the machine is, says the task.
         memo: known evaluations were not made again. False in records of earlier versions, which made all of them.
+        reader: version of the rules by which answers were read; 1 in records of earlier versions.
         test_seed_commitment: `trace_bench.identity.seed_commitment` of the seed of held-out data that the scorer gets.
     """
 
@@ -244,6 +244,7 @@ class JobMeta(Model):
     tolerance: Annotated[float, Field(ge=0)] = 1e-9
     timing_sensitive: bool = False
     memo: bool = False
+    reader: int = 1
     eval_kwargs: Json = {}
     trainer_id: str
     variant: str

@@ -30,6 +30,7 @@ from trace_bench.matrix import Job
 from trace_bench.sandbox.base import Backend, Integrity, Resources
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.registry import entry_of, executes_candidates, remembered_by_itself
+from trace_bench.worker.answer_text import READER
 
 DAY = 86_400.0
 MARGIN = 300.0
@@ -133,7 +134,7 @@ def prepare(  # long, as it lists the fields of three values
 
 _OF_SPEC = (
     *("run_id", "job_id", "fingerprint", "optimizer", "seed", "mode", "model"),
-    *("budget", "limits", "objective", "memo"),
+    *("budget", "limits", "objective", "memo", "reader"),
 )
 """Fields of a job's record that are those of its ``job.json``."""
 
@@ -171,6 +172,7 @@ def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str
         memo=task.spec.repeats
         if recorded is None
         else recorded.memo or remembered_by_itself(job.trainer_id, job.params),
+        reader=READER if recorded is None else recorded.reader,
     )
 
 

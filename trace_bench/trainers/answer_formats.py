@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trace_bench.trainers.answers import Unusable, suggestion
+from trace_bench.trainers.answers import Unusable, reader_of, suggestion
+from trace_bench.worker.answer_text import READER
 
 MAX_TAGGED = 1000
 """Values between tags that are read of one answer."""
@@ -31,12 +32,14 @@ class Found:
     Attributes:
         values: by the names that the answer uses.
         broken: by such names, why a value that was begun cannot be read.
+        reader: version of the rules by which the answer was read.
         framed: whether the values stood between tags, which say nothing of the white space at their ends.
     """
 
     values: Mapping[str, Any]
     broken: Mapping[str, str] = field(default_factory=dict)
     framed: bool = False
+    reader: int = READER
 
 
 Reader = Callable[[str], Found | None]
@@ -55,7 +58,7 @@ def read_json(text: str) -> Found | None:
         return None
     if not suggested:
         raise Unusable('the "suggestion" is empty', "no_suggestion")
-    return Found(suggested)
+    return Found(suggested, reader=reader_of(text))
 
 
 def read_tags(text: str) -> Found | None:
@@ -95,7 +98,7 @@ def read_tags(text: str) -> Found | None:
     if not values:
         name, why = next(iter(broken.items()))
         raise Unusable(why if name == "?" else f"of the only <variable> that is read, {why}", "no_tags")
-    return Found(values, broken, framed=True)
+    return Found(values, broken, framed=True, reader=reader_of(text))
 
 
 def _without_space(text: str, start: int, end: int) -> int:
@@ -120,11 +123,11 @@ def _value_end(text: str, start: int) -> tuple[int, int]:
 
 
 def read_improved(text: str) -> Found | None:
-    """The text between the first ``<IMPROVED_VARIABLE>`` and the next closing tag, under the name "". See `Reader`."""
+    """The text between the last ``<IMPROVED_VARIABLE>`` and its closing tag, under the name "". See `Reader`."""
     if terminates(text):
         return None
     start, end = _IMPROVED
-    begin = text.find(start)
+    begin = text.find(start) if reader_of(text) == 1 else text.rfind(start)
     if begin < 0:
         raise Unusable(f"the answer holds no {start}", "no_tags")
     begin += len(start)
@@ -134,7 +137,7 @@ def read_improved(text: str) -> Found | None:
     value = _unwrapped(text[begin:close])
     if not value:
         raise Unusable(f"there is nothing between {start} and {end}", "empty")
-    return Found({"": value}, framed=True)
+    return Found({"": value}, framed=True, reader=reader_of(text))
 
 
 def _unwrapped(value: str) -> str:

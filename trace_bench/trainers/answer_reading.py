@@ -52,7 +52,7 @@ def with_values(prompt: Prompt, found: Found, slot: Slot, response: Mapping[str,
         if name not in picked:
             continue
         try:
-            value = cast(variable.parameter, picked[name])
+            value = cast(variable.parameter, picked[name], found.reader)
             state[name] = _ended(variable, value) if found.framed else value
             taken += 1
         except Unusable as why:
@@ -82,7 +82,7 @@ def _ended(variable: Variable, value: Value) -> Value:
 def unusable(slot: Slot, why: Unusable, response: Mapping[str, Any] | None = None, of: str = "proposal") -> Event:
     """The event of an answer that proposes nothing (or holds no summary, if that is what it is `of`). That it was cut
     off is its kind, whatever is missing in it."""
-    cut = was_cut_off(response or {}) and why.kind != "refused"
+    cut = was_cut_off(response or {}) and why.kind not in ("refused", "cut_off")
     return f"{of}.unusable", {
         "slot": str(slot),
         "kind": "cut_off" if cut else why.kind,

@@ -1,4 +1,7 @@
-"""Reads a model's answer to an optimizer's prompt, and checks it against the parameters. Standard library only.
+"""Reads a model's answer to an optimizer's prompt, and checks it against the parameters.
+
+Reasoning is told from the answer by `trace_bench.worker.answer_text`, Markdown is read by
+`trace_bench.worker.fences`, JSON by `answer_json`.
 
 An answer is hostile input. Whatever it holds, reading it ends in values that the parameters admit, or in
 `Unusable` with one sentence about why.
@@ -8,12 +11,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trace_bench.trainers import answers_v1
+from trace_bench.trainers.answer_json import objects
+from trace_bench.worker.answer_text import READER, message_of
+from trace_bench.worker.fences import unfenced
 from trace_bench.worker.problem import Parameter, Value
 from trace_bench.worker.unusable import known_kind
 
@@ -65,55 +70,86 @@ class Variable:
         }
 
 
-def content(response: Mapping[str, Any]) -> str:
-    """The text of a chat completion.
+class Answer(str):
+    """What a model answered, without its reasoning.
+
+    Attributes:
+        reasoning: it stays in the record of the call, and is never read as an answer.
+        reader: version of the rules by which the answer is read.
+    """
+
+    reasoning: str = ""
+    reader: int = READER
+
+    @classmethod
+    def of(cls, text: str, reasoning: str, reader: int) -> Answer:
+        made = cls(text)
+        made.reasoning, made.reader = reasoning, reader
+        return made
+
+
+def reader_of(text: str) -> int:
+    """The version of the rules by which `text` is read."""
+    return text.reader if isinstance(text, Answer) else READER
+
+
+def content(response: Mapping[str, Any], *, partial: bool = False) -> Answer:
+    """The answer in a chat completion.
+
+    Args:
+        partial: take the beginning of an answer that was cut off: for prose, which says something without its end.
 
     Raises:
-        Unusable: there is none.
+        Unusable: there is none, or it was cut off.
     """
     if isinstance(refused := response.get("refused"), str):
         raise Unusable(f"the provider refused the request: {refused}", "refused")
-    try:
-        text = response["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        raise Unusable("the response holds no message", "empty") from None
-    if not isinstance(text, str) or not text.strip():
-        raise Unusable("the message is empty", "empty")
-    return text
+    message = message_of(response)
+    if message is None:
+        raise Unusable("the response holds no message", "empty")
+    if (reader := response.get("reader", READER)) == 1:
+        text = response["choices"][0]["message"]["content"] if message.answer or message.reasoning else ""
+        if not isinstance(text, str) or not text.strip():
+            raise Unusable("the message is empty", "empty")
+        return Answer.of(text, "", 1)
+    if message.finish == "length" and not (partial and message.answer.strip()):
+        raise Unusable("the answer was cut off at max_tokens", "cut_off")
+    if message.answer.strip():
+        return Answer.of(message.answer, message.reasoning, reader)
+    if message.refusal.strip():
+        raise Unusable(f"the model refused to answer: {message.refusal.strip()[:200]}", "refused")
+    if message.finish == "content_filter":
+        raise Unusable("the provider's filter held the answer back", "refused")
+    if not message.closed:
+        raise Unusable("the message is reasoning alone, which does not end", "reasoning_only")
+    if message.reasoning.strip():
+        raise Unusable("the message is reasoning alone, without an answer", "reasoning_only")
+    raise Unusable("the message is empty", "empty")
 
 
 def suggestion(text: str) -> dict[str, Any] | None:
     """The ``suggestion`` of an answer, or None where the whole answer is TERMINATE ("nothing to change").
 
-    Takes JSON alone, in a code fence, or after other text. The word TERMINATE inside an answer means nothing.
+    Takes JSON alone, in a code fence, or after other text, and JSON with the usual mistakes. Of several objects, the
+    last one with a ``suggestion`` counts. The word TERMINATE inside an answer means nothing.
 
     Raises:
         Unusable: there is no JSON object with a ``suggestion`` that is an object.
     """
     if text.strip().strip("\"'`.#* \n") == "TERMINATE":
         return None
-    found: Any = None
-    for start in _object_starts(text):
-        try:
-            found, _ = json.JSONDecoder(strict=False).raw_decode(text, start)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict) and "suggestion" in found:
-            break
+    if reader_of(text) == 1:
+        found = answers_v1.first_object(text)
+    else:
+        known = list(objects(text))
+        found = next((one for one in reversed(known) if isinstance(one.get("suggestion"), dict)), None)
+        found = found or (known[-1] if known else None)
     if not isinstance(found, dict):
         raise Unusable("the answer holds no JSON object", "no_json")
     if not isinstance(found.get("suggestion"), dict):
         raise Unusable('the answer has no "suggestion" object', "no_suggestion")
     suggested: dict[str, Any] = found["suggestion"]
     return suggested
-
-
-def _object_starts(text: str, limit: int = 64) -> list[int]:
-    """Where the JSON object may start: the first `limit` places, and as many before the last "suggestion", so that
-    reading ends soon, and braces in a long text before the object do no harm."""
-    starts = [match.start() for match in re.finditer(r"\{", text)]
-    before = bisect_left(starts, text.rfind('"suggestion"'))
-    return [*starts[:limit], *starts[max(before - limit, limit) : before]]
 
 
 def pick(suggested: Mapping[str, Any], variables: Sequence[Variable]) -> tuple[dict[str, Any], list[str]]:
@@ -124,14 +160,17 @@ def pick(suggested: Mapping[str, Any], variables: Sequence[Variable]) -> tuple[d
     return known, [name for name in suggested if name not in by_name]
 
 
-def cast(parameter: Parameter, value: Any) -> Value:
-    """`value` as a value of `parameter`. Nothing is rounded or clipped.
+def cast(parameter: Parameter, value: Any, reader: int = READER) -> Value:
+    """`value` as a value of `parameter`. Nothing is rounded or clipped. Source loses a fence around it.
+
+    Args:
+        reader: version of the rules by which the answer was read.
 
     Raises:
         Unusable: it is of another type, not finite, out of bounds, or empty source.
     """
     if parameter.kind == "code":
-        return _code(value)
+        return _code(value, parameter.entry or "", reader)
     if parameter.kind == "text":
         return _text(value)
     number = _number(parameter.kind, value)
@@ -141,11 +180,10 @@ def cast(parameter: Parameter, value: Any) -> Value:
     return number
 
 
-def _code(value: Any) -> str:
+def _code(value: Any, entry: str, reader: int) -> str:
     if not isinstance(value, str):
         raise Unusable(f"source is due, and the answer gives {_kind(value)}", "invalid_value")
-    fenced = re.fullmatch(r"\s*```[a-zA-Z0-9]*\n(.*?)\n?```\s*", value, re.DOTALL)
-    source = fenced.group(1) if fenced else value
+    source = answers_v1.unfenced(value) if reader == 1 else unfenced(value, entry)
     if not source.strip():
         raise Unusable("the source is empty", "invalid_value")
     return _encodable(source)

@@ -65,7 +65,7 @@ class LLMJudge:
         ]
         answer = self._chat(messages, slot=slot, max_tokens=self._kwargs["max_tokens"])
         try:
-            return visible(content(answer), lines=True)
+            return visible(content(answer, partial=True), lines=True)
         except Unusable as why:
             kind, fields = unusable(slot, why, answer, "judge")
             self._log.event(kind, **fields)

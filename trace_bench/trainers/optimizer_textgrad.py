@@ -80,7 +80,7 @@ class _Talk:
         """The text of an answer, clipped; empty where there is none, which is an event."""
         response, slot = self.call(system, user)
         try:
-            return clipped(content(response), MAX_GRADIENT)
+            return clipped(content(response, partial=True), MAX_GRADIENT)
         except Unusable as why:
             self.events.append(unusable(slot, Unusable(f"of {what}: {why}", why.kind), response))
             return ""

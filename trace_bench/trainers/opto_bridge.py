@@ -191,7 +191,7 @@ class _Bridge:
         state = dict(self.search.start.state)
         for parameter in self.search.problem.trainable:
             try:
-                state[parameter.name] = cast(parameter, agent.nodes[parameter.name].data)
+                state[parameter.name] = cast(parameter, agent.nodes[parameter.name].data, self.search.reader)
             except Unusable as why:
                 return None, f"{parameter.name}: {why}"
         return state, ""
@@ -241,14 +241,21 @@ class _Bridge:
             slot = Slot(self.calls, "opto")
             self.calls += 1
             response = self.search.chat(messages, slot=slot, variables=variables, **request)
+            answer = ""
             try:
-                content(response)
+                answer = content(response)
             except Unusable as why:  # OpenTrace goes on without a proposal
                 kind, fields = unusable(slot, why, response)
                 self.search.log.event(kind, **fields)
-            return response
+            return response if self.search.reader == 1 else _saying(response, answer)
 
         return self.on_search(ask)  # type: ignore[no-any-return]
+
+
+def _saying(response: Mapping[str, Any], answer: str) -> Mapping[str, Any]:
+    """`response` with `answer` as the only text of its message."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": str(answer)}}
+    return {**response, "choices": [choice]}
 
 
 class _Model:

@@ -8,16 +8,18 @@ run by `Search.evaluate` alone.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.answers import Unusable, Variable, cast, content, suggestion
+from trace_bench.trainers import answers_v1
+from trace_bench.trainers.answers import Unusable, Variable, cast, content, reader_of, suggestion
 from trace_bench.trainers.base import Param, Rollout, Search, Slot, Step
 from trace_bench.trainers.common_params import VERBOSE
+from trace_bench.worker import fences
 from trace_bench.worker.problem import Parameter, Problem
+from trace_bench.worker.source_scan import parse
 
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
@@ -35,10 +37,7 @@ REQUESTS = (MAX_TOKENS, TEMPERATURE, VERBOSE)
 """Parameters that every search over one program ends with."""
 DESCRIPTION_CHARACTERS = 2000
 """Of a description; every later prompt about its program holds it."""
-_FENCE = "```"
-_CLOSING = re.compile(r"\n[ \t]{0,16}```")
-_BLOCKS = 64
-"""Blocks of an answer that are looked at."""
+_SUGGESTION = re.compile(r"""["']suggestion["']""")
 ANSWER = (
     "Answer with the complete Python source in one code block (```python … ```): everything that `{entry}` needs, with "
     "imports and helpers, and nothing that runs it."
@@ -92,8 +91,9 @@ def renamed(source: str, name: str, new: str) -> str:
 
 
 def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
-    """The program of an answer: in the last code block that defines it (else the first), in the ``suggestion`` of a
-    JSON object, or the whole text if it defines it. A model may quote what it was shown before it writes its own.
+    """The program of an answer: the one that defines the parameter's entry (`trace_bench.worker.fences.program`), else
+    the ``suggestion`` of a JSON object, else the first code block. A model may quote what it was shown before it writes
+    its own.
 
     Args:
         name: what the prompt calls the function, if that is not the parameter's entry; it is renamed wherever it
@@ -103,46 +103,35 @@ def read_program(text: str, parameter: Parameter, name: str = "") -> Written:
         Unusable: there is no program.
     """
     entry = parameter.entry or ""
-    defines = re.compile(
-        rf"^[ \t]{{0,64}}(?:async def|def|class)[ \t]{{1,8}}{re.escape(name or entry)}\b", re.MULTILINE
-    )
-    blocks = _blocks(text)
     source: Any
-    if blocks:
-        before, source = next((block for block in reversed(blocks) if defines.search(block[1])), blocks[0])
-    elif '"suggestion"' in text:
-        before, source = "", _suggested(text, parameter)
-    elif defines.search(text):
-        before, source = "", text
-    else:
-        raise Unusable("the answer holds no code block", "no_program")
-    value = cast(parameter, source)
+    before, source, excerpt = _excerpt(text, parameter, name or entry)
+    value = cast(parameter, source, reader_of(text))
     assert isinstance(value, str), "the parameter is code"
-    source = re.sub(rf"\b{re.escape(name)}\b", entry, value) if name else value
-    return Written(source.rstrip() + "\n" if blocks else source, before.strip()[:DESCRIPTION_CHARACTERS])
+    written = re.sub(rf"\b{re.escape(name)}\b", entry, value) if name else value
+    return Written(written.rstrip() + "\n" if excerpt else written, before.strip()[:DESCRIPTION_CHARACTERS])
 
 
-def _suggested(text: str, parameter: Parameter) -> Any:
+def _excerpt(text: str, parameter: Parameter, name: str) -> tuple[str, Any, bool]:
+    """(text before the program, the program, True if it is an excerpt of `text`), else the value of a suggestion."""
+    if reader_of(text) == 1:
+        excerpt = answers_v1.program(text, name)
+        fenced = bool(answers_v1.blocks(text))
+    else:
+        fenced = True
+        found = fences.program(text, name)
+        excerpt = None if found is None else (found.before, found.source)
+        if excerpt is None and not _SUGGESTION.search(text) and (blocks := fences.blocks(text)):
+            # Not by a statement that is looked for, such as an import of the name.
+            chosen = next((block for block in blocks if parse(block.source) is not None), blocks[0])
+            excerpt = text[: blocks[0].start], chosen.source
+    if excerpt is not None:
+        return *excerpt, fenced
+    if not _SUGGESTION.search(text):
+        raise Unusable("the answer holds no code block", "no_program")
     values = suggestion(text)
     if not values or parameter.name not in values:
         raise Unusable(f"the answer suggests no {parameter.name}", "no_suggestion")
-    return values[parameter.name]
-
-
-def _blocks(text: str) -> list[tuple[str, str]]:
-    """(text before all blocks, content) of each code block, in order. One that is not closed ends with the text."""
-    found: list[tuple[str, str]] = []
-    opened = text.find(_FENCE)
-    before = text[: max(opened, 0)]
-    while opened >= 0 and len(found) < _BLOCKS:
-        line = text.find("\n", opened)
-        if line < 0:
-            break
-        closed = _CLOSING.search(text, line)
-        content = text[line + 1 : closed.start() + 1] if closed else text[line + 1 :]
-        found.append((before, textwrap.dedent(content)))
-        opened = text.find(_FENCE, closed.end()) if closed else -1
-    return found
+    return "", values[parameter.name], False
 
 
 class ProgramSearch:
@@ -206,7 +195,7 @@ class ProgramSearch:
         """Ask the model for a text; empty, and the event ``description.unusable``, where it gives none."""
         response = self._chat(prompt, slot, ())
         try:
-            return content(response).strip()[:DESCRIPTION_CHARACTERS]
+            return content(response, partial=True).strip()[:DESCRIPTION_CHARACTERS]
         except Unusable as why:
             self._unusable(slot, why, response, "description")
             return ""

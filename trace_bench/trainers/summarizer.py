@@ -91,7 +91,7 @@ class Summarizer:
         Raises:
             Unusable: there is none; the summary so far stays.
         """
-        text = content(response)
+        text = content(response, partial=True)
         found = re.search(r"<summary>(.*?)(?:</summary>|\Z)", text, re.DOTALL)
         summary = (found.group(1) if found else text).strip()
         if not summary:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trace_bench.errors import Boundary, TraceBenchError
+from trace_bench.worker.answer_text import READER, message_of
 from trace_bench.worker.loopback import call_headers, error_of, post
 from trace_bench.worker.problem import ProblemError
 from trace_bench.worker.training import StopTraining
@@ -41,9 +42,11 @@ class AgentModel:
     Args:
         port: of the phase's door on loopback; None in a phase that has none.
         name: of the model.
+        reader: version of the rules by which answers are read.
     """
 
-    def __init__(self, port: int | None, name: str) -> None:
+    def __init__(self, port: int | None, name: str, reader: int = READER) -> None:
+        self.reader = reader
         self._port = port
         self._name = name
 
@@ -75,11 +78,11 @@ class AgentModel:
             raise ModelFailed(
                 f"the model does not answer the agent: HTTP {status}: {said.get('message') or 'no reason'}"
             )
-        return _answer(reply)
+        return _answer(reply, self.reader)
 
 
-def _answer(reply: Mapping[str, Any]) -> ModelAnswer:
-    """The first choice of a chat completion.
+def _answer(reply: Mapping[str, Any], reader: int) -> ModelAnswer:
+    """The first choice of a chat completion, without the model's reasoning. Reasoning alone is an empty answer.
 
     Raises:
         ModelFailed: there is none, or the provider refused or cut it off.
@@ -96,6 +99,8 @@ def _answer(reply: Mapping[str, Any]) -> ModelAnswer:
         raise ModelFailed(f"the model's answer {_CUT_OFF[reason]}")
     if refusal:
         raise ModelFailed(f"the provider refused to answer: {str(refusal)[:200]}")
+    if reader > 1 and (read := message_of(reply)) is not None and (read.answer or read.reasoning):
+        text = read.answer
     if not isinstance(text, str):
         raise ModelFailed("the model's answer holds no text")
     return ModelAnswer(text, *counted)

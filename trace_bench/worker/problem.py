@@ -273,6 +273,9 @@ class AsksServices(Protocol):
 class AsksModel(Protocol):
     """See `trace_bench.worker.agent_model.AgentModel`."""
 
+    reader: int
+    """Version of the rules by which its answers are read."""
+
     def ask(self, messages: Sequence[Mapping[str, str]], place: str, in_stub: str = "") -> Any: ...
 
 

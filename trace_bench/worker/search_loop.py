@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.errors import TrainerError
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.memo import Memo
 from trace_bench.worker.problem import Problem
 from trace_bench.worker.stall import Stall, Stalled
@@ -65,6 +66,7 @@ def run_search(
             extra_dir=context.extra_dir,
             knows=memo.knows,
             endless=stall.endless,
+            reader=getattr(context, "reader", READER),  # contexts in tests of other packages have none
         )
         steps = trainer.search(search)
         while True:

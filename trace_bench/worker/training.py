@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.problem import Problem, Programs, Value
 
 State = dict[str, Value]
@@ -199,6 +200,7 @@ class Search:
         chat, embed: a model, for what is no proposal; each call is named by a slot.
         knows: ``knows(state, index, split)``: whether `evaluate` returns this rollout without an evaluation.
         endless: no parameter ends the search: it goes on until `evaluate` or `chat` raises.
+        reader: version of the rules by which answers are read (`trace_bench.trainers.answers`).
         programs: opens candidate programs, for graphs of a trainer's own.
         extra_dir: a folder for what a framework writes by itself; it is collected as ``artifacts/extra/``.
     """
@@ -217,6 +219,7 @@ class Search:
     extra_dir: Path
     knows: Callable[[Mapping[str, Value], int, str], bool] = lambda state, index, split: False
     endless: bool = False
+    reader: int = READER
 
     @property
     def selection(self) -> str:
@@ -251,6 +254,8 @@ class TrainContext(Protocol):
     extra_dir: Path
     best_state: State
     """Of the steps so far; the initial state before the first of them."""
+    reader: int
+    """Version of the rules by which answers are read."""
 
     @property
     def evaluate(self) -> Evaluate: ...

@@ -20,6 +20,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple, cast
 
+from trace_bench.worker import fences
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Program, Programs
 from trace_bench.worker.sentences import sentence
 from trace_bench.worker.source_scan import imported, parse
@@ -69,15 +71,25 @@ class CodeVerdict(NamedTuple):
     held_out_remark: str
 
 
-def extract_program(response: str, case: CodeCase) -> str:
+def extract_program(response: str, case: CodeCase, reader: int = READER) -> str:
     """The program in a model's `response`.
 
-    It is the last fenced block that defines the function, else the longest block, else the whole text. For HumanEval,
-    the prompt stands before it, so that its imports and functions are there; and a block may be the body alone.
+    It is the one that defines the function (`trace_bench.worker.fences.program`), else the longest block, else the
+    whole text. For HumanEval, the prompt stands before it, so that its imports and functions are there; and a block may
+    be the body alone.
+
+    Args:
+        reader: version of the rules by which answers are read.
     """
-    blocks = [found[2] for found in _FENCE.finditer(response.replace("\r\n", "\n"))] or [response]
-    defining = [block for block in blocks if _defines(block, case.entry)]
-    code = textwrap.dedent(defining[-1]) if defining else max(blocks, key=len)
+    if reader == 1:
+        blocks = [found[2] for found in _FENCE.finditer(response.replace("\r\n", "\n"))] or [response]
+        of_first = [textwrap.dedent(block) for block in blocks if _defines(block, case.entry)]
+        defining, code = bool(of_first), of_first[-1] if of_first else max(blocks, key=len)
+    else:
+        found_program = fences.program(response, case.entry)
+        defining = found_program is not None
+        blocks = [block.source for block in fences.blocks(response)] or [response]
+        code = max(blocks, key=len) if found_program is None else found_program.source
     if case.style == "mbpp":
         return code
     if defining:

@@ -107,11 +107,14 @@ class ProgramGuide:
 
     programs: Programs
     timeout_seconds: float
+    reader: int
 
     def __call__(self, query: Any, response: Any, reference: Gold) -> Any:
         gold = reference.item.gold
         case = CodeCase(gold["entry"], gold["prompt"], tuple(gold["tests"]), gold["setup"], gold["style"])
-        found = run_tests(self.programs, extract_program(_text(response), case), case, self.timeout_seconds)
+        found = run_tests(
+            self.programs, extract_program(_text(response), case, self.reader), case, self.timeout_seconds
+        )
         return found.score, found.remark if reference.split == "train" else found.held_out_remark
 
 
@@ -124,7 +127,9 @@ def _text(response: object) -> str:
 
 def _guide(context: BuildContext, kind: str) -> Guide:
     if kind == "code":
-        return ProgramGuide(context.programs, float(context.spec["qa"].get("timeout", DEFAULT_SECONDS)))
+        assert context.model is not None, "`build` has checked"
+        timeout = float(context.spec["qa"].get("timeout", DEFAULT_SECONDS))
+        return ProgramGuide(context.programs, timeout, context.model.reader)
     return AnswerGuide(kind, context.spec["qa"].get("tokens") is True)
 
 

@@ -65,7 +65,7 @@ class Foreign:
         if parameter.kind in ("int", "float") and isinstance(text, str):
             text = text.strip()
         try:
-            return cast(parameter, text)
+            return cast(parameter, text, self.search.reader)
         except Unusable as why:
             raise Unusable(f"{name}: {why}", why.kind) from None
 
@@ -116,17 +116,26 @@ class Foreign:
         self._bridge.tell(told)
 
     def ask(
-        self, messages: Sequence[Mapping[str, Any]], slot: Slot, *, otherwise: str | None = None, **request: Any
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        slot: Slot,
+        *,
+        otherwise: str | None = None,
+        partial: bool = False,
+        **request: Any,
     ) -> str:
         """The text that the model answers. If it holds none, the event ``proposal.unusable`` says so, and it is
         `otherwise`.
+
+        Args:
+            partial: see `content`.
 
         Raises:
             Unanswered: it holds none, and there is no `otherwise`.
         """
         response = self.respond(messages, slot, **request)
         try:
-            return content(response)
+            return content(response, partial=partial)
         except Unusable as why:
             self.unusable(slot, why, response)
             if otherwise is None:

@@ -189,4 +189,4 @@ class Run:
             except Unusable as why:
                 self._speechless = why
                 return ""
-        return self._foreign.ask(messages, self._slot, otherwise="", **request)
+        return self._foreign.ask(messages, self._slot, otherwise="", partial=True, **request)

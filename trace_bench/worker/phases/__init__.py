@@ -14,6 +14,7 @@ from typing import Any
 
 from trace_bench.errors import TraceBenchError
 from trace_bench.worker.agent_model import AgentModel
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.candidates import CandidatePrograms, SpawnerClient
 from trace_bench.worker.exit_codes import SUPERVISOR_GONE
 from trace_bench.worker.frames import JsonReader, pack_json
@@ -153,7 +154,7 @@ def build_problem(
         programs=programs,
         test_seed=test_seed,
         services=Services(start["gateway_port"]),
-        model=AgentModel(start["gateway_port"], model_of(start["job"])),
+        model=AgentModel(start["gateway_port"], model_of(start["job"]), start["job"].get("reader", READER)),
     )
     module, _, function = task["builder"].partition(":")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.checkpoint import Watch
 from trace_bench.worker.loopback import ONE_REQUEST, call_headers, error_of, post
 from trace_bench.worker.phases import PhaseFailure
@@ -22,16 +23,20 @@ class ModelCalls:
         model: its name, where a call names no other.
         watch: does not count these calls as an evaluation's.
         stop_at: in a replay, where training stops.
+        reader: version of the rules by which its answers are read.
 
     Attributes:
         calls: requests so far.
     """
 
-    def __init__(self, port: int, model: str, watch: Watch, stop_at: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, port: int, model: str, watch: Watch, stop_at: Mapping[str, Any] | None, reader: int = READER
+    ) -> None:
         self._port = port
         self._model = model
         self._watch = watch
         self._stop_at = stop_at
+        self._reader = reader
         self._replied, self._refused = False, 0
         self.calls = 0
 
@@ -42,7 +47,7 @@ class ModelCalls:
         variables: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """One chat completion.
+        """One chat completion. Its ``reader`` is the version of the rules by which it is read.
 
         A request that the provider does not take, while it takes others, is answered with no text, and with why
         (``refused``): that is a bad answer to this one, and no end of the job.
@@ -53,7 +58,8 @@ class ModelCalls:
         """
         headers = call_headers(str(slot), variables)
         request = {"model": self._model, "messages": messages, **options}
-        return self._post("/v1/chat/completions", request, headers, refusable=True)
+        reply = self._post("/v1/chat/completions", request, headers, refusable=True)
+        return {**reply, "reader": self._reader}
 
     def embed(self, texts: Sequence[str], slot: Slot, model: str = "") -> list[list[float]]:
         """One vector for each text, in order. Raises as `chat` does."""

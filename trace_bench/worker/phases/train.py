@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trace_bench.worker.answer_text import READER
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.checkpoint import Checkpoint, Watch, digest_of
 from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
@@ -140,6 +141,8 @@ class WorkerTrainContext:
         """Evaluations that were asked for and known; None where none are remembered."""
         self.best_state: State = problem.initial_state()
         """What a search that is stopped ends with."""
+        self.reader: int = job.get("reader", READER)
+        """See `training.TrainContext.reader`."""
         self.extra_dir = Path(start["extra_dir"])
         self._link = link
         self._problem = problem
@@ -152,7 +155,7 @@ class WorkerTrainContext:
         self._stop_at: Mapping[str, Any] | None = job.get("stop_at")
         self._thread = threading.get_ident()
         self._checks = 0
-        self._model = ModelCalls(start["gateway_port"], model_of(job), watch, self._stop_at)
+        self._model = ModelCalls(start["gateway_port"], model_of(job), watch, self._stop_at, self.reader)
         self._selection = selection_of(problem)
         self._judging = {example.id for example in getattr(problem, self._selection)}
         self._claims: dict[str, dict[str, Any]] = {}

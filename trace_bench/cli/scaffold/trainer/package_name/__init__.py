@@ -69,7 +69,9 @@ class TrainerName:
         )
         try:
             values, _ = pick(suggestion(content(response)) or {}, variables)
-            changes = {p.name: cast(p, values[p.name]) for p in search.problem.trainable if p.name in values}
+            changes = {
+                p.name: cast(p, values[p.name], search.reader) for p in search.problem.trainable if p.name in values
+            }
         except Unusable as problem:
             search.log.event("proposal.unusable", step=step, kind=problem.kind, reason=str(problem))
             return None
