@@ -52,6 +52,7 @@ NEW: dict[str, Any] = {
     "search_answers": None,
     "unusable_answers": None,
     "memo": False,
+    "reader": 1,
     "fixture": False,
 }
 """Fields that these runs do not have, with what stands for them."""
@@ -119,3 +120,19 @@ def test_an_earlier_run_is_replayed_with_equal_scores_where_its_tasks_are_the_sa
     searches = [row for row in rows if row.task_id == KNAPSACK and row.llm_calls + (row.status != "ok")]
     assert [row.failure_kind for row in searches] == ["not_recorded"] * 4, "their prompts name a metric that is new"
     assert f"replay of {PREFIX}search: {18 - len(searches)} of 18 jobs came out equal" in done.stdout + done.stderr
+
+
+def test_a_run_is_replayed_with_the_reader_of_answers_that_it_was_recorded_with(tmp_path: Path) -> None:
+    """The model of ``thinking`` (recorded at commit 8869392e on the backend local) wrote a draft in <think>, a line end
+    before it, and then its answer. The reader of that commit took the draft: its scores are 0, and the answer's are 1.
+    """
+    done = cli("import", str(EARLIER / "thinking.tar.gz"), "--runs-dir", "earlier", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (earlier,) = (tmp_path / "earlier").iterdir()
+    done = cli("run", "--replay", str(earlier), "--backend", "local", "--quiet", home=tmp_path / "home", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 jobs came out equal (to the bit)" in done.stdout + done.stderr
+    (replay,) = (tmp_path / "runs").iterdir()
+    rows = read_rows(RunLayout(replay))
+    assert [row.score_best for row in rows] == [0.0, 0.0]
+    assert {json.loads(path.read_text())["reader"] for path in replay.glob("jobs/*/job_meta.json")} == {1}

@@ -229,8 +229,7 @@ class JobMeta(Model):
         cpuset: cores that were leased to that, by number.
         tolerance: relative, of the task: what a score may differ by elsewhere.
         timing_sensitive: its scores depend on how fast the machine is, says the task.
-        memo: known evaluations were not made again. False in records of earlier versions, which made all of them.
-        reader: version of the rules by which answers were read; 1 in records of earlier versions.
+        memo, reader: see `JobSpec`. False and 1 in records of earlier versions.
         test_seed_commitment: `trace_bench.identity.seed_commitment` of the seed of held-out data that the scorer gets.
     """
 

@@ -69,9 +69,8 @@ class TrainerName:
         )
         try:
             values, _ = pick(suggestion(content(response)) or {}, variables)
-            changes = {
-                p.name: cast(p, values[p.name], search.reader) for p in search.problem.trainable if p.name in values
-            }
+            named = [p for p in search.problem.trainable if p.name in values]
+            changes = {p.name: cast(p, values[p.name], search.reader) for p in named}
         except Unusable as problem:
             search.log.event("proposal.unusable", step=step, kind=problem.kind, reason=str(problem))
             return None
