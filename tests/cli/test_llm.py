@@ -11,6 +11,7 @@ import pytest
 from tests.analysis.folders import RUN, job_id, make_run, row
 from tests.cli.conftest import refused
 from tests.integration.cli import cli
+from trace_bench.analysis.frames import calls_frame
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import LlmCall, LlmTry
 from trace_bench.artifacts.writers import Journal
@@ -89,6 +90,20 @@ def test_ls_has_a_line_for_each_call_and_the_totals(run: RunLayout) -> None:
         "5 lines: 3 calls in 3 tries, 300 prompt tokens (120 cached), 60 completion tokens (15 reasoning), 0.3000 USD, "
         "1 answered by the cassette, 1 by the response cache"
     )
+
+
+def test_tokens_of_discarded_answers_are_in_the_line_of_their_call_and_in_the_totals(tmp_path: Path) -> None:
+    made = make_run(tmp_path / "runs", rows=[row(0)], planned=1)
+    tries = (LlmTry(status=200, error="an answer without choices", prompt_tokens=7, completion_tokens=3, cost_usd=0.5),)
+    write(made, 0, [call(1, status=502, response=said_no("discarded"), tries=tries * 2)])
+    _, line, _, totals = shown(made, "llm", "ls", "latest").splitlines()
+    assert line.split()[5:11] == ["502", "14", "0", "6", "0", "1"]
+    assert totals.startswith("1 lines: 1 calls in 2 tries, 14 prompt tokens (0 cached), 6 completion tokens")
+    assert "an answer without choices (7 prompt and 3 completion tokens)" in shown(
+        made, "llm", "show", "latest", job_id(0)
+    )
+    (frame,) = calls_frame(made, [row(0)]).to_dict("records")
+    assert (frame["prompt_tokens"], frame["completion_tokens"], frame["cost_usd"]) == (14, 6, 1.0)
 
 
 def test_ls_of_one_job_and_of_some_calls(run: RunLayout) -> None:

@@ -51,6 +51,7 @@ def fault(point):
 
 if "trace_bench.gateway.litellm_worker" in sys.orig_argv:
     from trace_bench.gateway.pending import PendingFile
+    from trace_bench.gateway.prices import cost
     from trace_bench.gateway.usage import Counted
 
     def around(name, before, after):
@@ -70,6 +71,7 @@ if "trace_bench.gateway.litellm_worker" in sys.orig_argv:
         body: dict
         counted: Counted
         estimated: bool = False
+        cost: float = 0.0
 
     class Call:
         def __init__(self, model, path, body, added=frozenset()):
@@ -90,7 +92,7 @@ if "trace_bench.gateway.litellm_worker" in sys.orig_argv:
             fault("the answer has come")
             used = body["usage"]
             counted = Counted(prompt=used["prompt_tokens"], completion=used["completion_tokens"])
-            return Answer(200, body, counted)
+            return Answer(200, body, counted, cost=cost(counted, call.model.prices))
 
     module = types.ModuleType("trace_bench.gateway.litellm_calls")
     module.Answer, module.Call, module.Caller = Answer, Call, Caller

@@ -53,7 +53,8 @@ class Behaviour:
         usage: "honest", or what stands there instead; None leaves it out.
         finish: ``finish_reason``; "length" cuts the text in half as well.
         tools: the answer calls the first of the request's tools with these arguments.
-        then: changes the honest body before it is sent; not for streams.
+        then: changes the honest body before it is sent; of a stream, its usage.
+        raw: send "\\udc80" to "\\udcff" as the one byte that is not UTF-8.
     """
 
     status: int = 200
@@ -67,6 +68,7 @@ class Behaviour:
     finish: str = "stop"
     tools: Mapping[str, Any] | None = None
     then: Callable[[dict[str, Any]], Any] | None = None
+    raw: bool = False
 
 
 PLAIN = Behaviour()
@@ -210,10 +212,10 @@ class _Handler(BaseHTTPRequestHandler):
             behaviour.then(honest)
         if body.get("stream") and (events := _STREAMS.get(path)):
             return self._stream(behaviour, list(events(honest, body)))
-        self._send(behaviour, json.dumps(honest))
+        self._send(behaviour, json.dumps(honest, ensure_ascii=not behaviour.raw))
 
     def _send(self, behaviour: Behaviour, text: str) -> None:
-        data = text.encode()
+        data = text.encode(errors="surrogateescape")
         self.send_response_only(behaviour.status)
         for name, value in {
             "Date": self.date_time_string(),

@@ -325,9 +325,7 @@ def test_a_usage_that_cannot_be_is_replaced_by_an_estimate(
         (CUT_SHORT, None),
         (MALFORMED, None),
         (Behaviour(body="<html>Bad gateway</html>"), None),
-        (Behaviour(usage={"prompt_tokens": "many", "completion_tokens": "2", "total_tokens": 3}), None),
         (EMPTY_CHOICES, 200),
-        (Behaviour(text="half of a character: \ud83d"), None),
     ],
 )
 def test_what_may_pass_is_asked_again(server: OpenAIServer, ask: Ask, behaviour: Behaviour, status: int | None) -> None:

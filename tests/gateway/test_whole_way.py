@@ -5,17 +5,19 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.openai_server import Behaviour, OpenAIServer, failing
+from tests.gateway.openai_server import EMPTY_CHOICES, Behaviour, OpenAIServer, failing
 from tests.gateway.test_openai_client import USER, openai, served
-from trace_bench.artifacts.contract import ModelRef
+from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.gateway.provider_process import ProviderProcess
-from trace_bench.gateway.real import RealModel
+from trace_bench.gateway.real import Prices, RealModel
+from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.server import Gateway, Scope
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
@@ -34,16 +36,25 @@ def provider() -> Iterator[OpenAIServer]:
 @pytest.fixture(scope="module")
 def process(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
     model = RealModel("mine", "openai", "theirs", base_url=provider.url, api_key=KEY, retries=0, timeout=60)
-    with ProviderProcess([model], tmp_path_factory.mktemp("limits")) as started:
+    theirs = {"provider": "anthropic", "model": "claude-sonnet-4-5", "base_url": provider.url.removesuffix("/v1")}
+    models = [model, replace(model, id="streamed", stream=True), replace(model, id="foreign", **theirs)]
+    models.append(replace(model, id="priced", retries=1, prices=Prices(prompt=2.0, completion=10.0)))
+    with ProviderProcess(models, tmp_path_factory.mktemp("limits"), backoff=Backoff(0.01, 0.01)) as started:
         yield started
 
 
 @pytest.fixture
 def scope(process: ProviderProcess, provider: OpenAIServer, tmp_path: Path) -> Iterator[Scope]:
     provider.requests.clear()
-    model = ModelRef(id="mine", provider="openai", model="theirs")
-    with Gateway({"mine": process.provider("mine")}).open("0" * 12, 1, model, tmp_path / "llm.jsonl") as opened:
-        yield opened
+    with opened(process, tmp_path) as scope:
+        yield scope
+
+
+def opened(process: ProviderProcess, folder: Path, model: str = "mine", attempt: int = 1, **budget: int) -> Scope:
+    """A scope of one job. Its cassette is in `folder`."""
+    gateway = Gateway({model: process.provider(model)})
+    found = ModelRef(id=model, provider="openai", model="theirs")
+    return gateway.open("0" * 12, 1, found, folder / "llm.jsonl", Budget(**budget), attempt=attempt)
 
 
 @pytest.mark.slow
@@ -112,3 +123,178 @@ def test_refusals_and_failures_arrive_as_such_and_tell_no_address(
     assert str(provider.port) not in f"{refused.value} {failed.value}"
     assert [line["status"] for line in read_journal(tmp_path / "llm.jsonl").lines] == [400, 502]
     assert len(scope.provider_failures()) == 1
+
+
+# ------------------------------------------------------------------------------ texts and usages that no one expects
+
+ODD = {
+    "a lone surrogate": ("a\ud800b", "a\ufffdb"),
+    "two halves in the wrong order": ("\ude00\ud83d", "\ufffd\ufffd"),
+    "a pair": ("\ud83d\ude00", "\U0001f600"),
+    "NUL": ("a\0b", "a\0b"),
+    "separators of lines": ("a\u2028b\u2029c\x85d\x0be\x1cf\rg", "a\u2028b\u2029c\x85d\x0be\x1cf\rg"),
+}
+LONG = {"8 MB of one line": ("x" * (8 << 20), "x" * (8 << 20))}
+WAYS = [("mine", "chat"), ("streamed", "chat"), ("foreign", "chat"), ("mine", "completions"), ("mine", "responses")]
+
+
+def said(client: Any, model: str, way: str) -> str:
+    """The answer to a request of the kind `way`, whole and as a stream."""
+    if way == "completions":
+        whole = client.completions.create(model=model, prompt="hi").choices[0].text
+        chunks = client.completions.create(model=model, prompt="hi", stream=True)
+        pieces = [chunk.choices[0].text for chunk in chunks]
+    elif way == "responses":
+        whole = client.responses.create(model=model, input="hi").output_text
+        chunks = client.responses.create(model=model, input="hi", stream=True)
+        pieces = [event.delta for event in chunks if event.type == "response.output_text.delta"]
+    else:
+        whole = client.chat.completions.create(model=model, messages=USER).choices[0].message.content
+        chunks = client.chat.completions.create(model=model, messages=USER, stream=True)
+        pieces = [chunk.choices[0].delta.content or "" for chunk in chunks]
+    assert "".join(pieces) == whole
+    return str(whole)
+
+
+@pytest.mark.parametrize(("texts", "ways"), [(ODD, WAYS), (LONG, WAYS[:1])], ids=["odd", "long"])
+def test_no_text_of_a_model_is_lost_on_the_way(
+    process: ProviderProcess, provider: OpenAIServer, tmp_path: Path, texts: dict[str, Any], ways: list[Any]
+) -> None:
+    for number, (model, way) in enumerate(ways):
+        for name, (sent, expected) in texts.items():
+            folder = tmp_path / f"{number}-{name}"
+            folder.mkdir()
+            provider.requests.clear()
+            provider.script(*[Behaviour(text=sent)] * 2)
+            with opened(process, folder, model) as scope, served(scope) as client:
+                assert said(client, model, way) == expected, (model, way, name)
+                usage = scope.usage()
+                assert (usage.calls, usage.tries, usage.estimated) == (2, 2, 0), (model, way, name)
+                assert usage.total_tokens > 0 and scope.provider_failures() == ()
+            with opened(process, folder, model, attempt=2) as again, served(again) as client:
+                assert said(client, model, way) == expected, (model, way, name)
+                assert (again.usage().calls, again.usage().reused) == (2, 2)
+            assert len(provider.requests) == 2, "the second attempt got the answers of the first"
+
+
+def test_bytes_that_are_not_utf_8_are_taken(scope: Scope, provider: OpenAIServer) -> None:
+    def broken(body: dict[str, Any]) -> None:
+        body["choices"][0]["message"]["content"] = "a\udcffb"
+
+    provider.script(Behaviour(then=broken, raw=True))
+    with served(scope) as client:
+        answer = client.chat.completions.create(model="mine", messages=USER)
+    assert answer.choices[0].message.content == "a\ufffdb" and scope.usage().calls == 1
+
+
+COUNTS = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens")
+USAGES: dict[str, Any] = {
+    "negative": dict.fromkeys(COUNTS, -5),
+    "huge": dict.fromkeys(COUNTS, 10**12),
+    "of thousands of digits": dict.fromkeys(COUNTS, int("9" * 4000)),
+    "beyond a double": dict.fromkeys(COUNTS, 1e300),
+    "words": dict.fromkeys(COUNTS, "many"),
+    "with fractions": dict.fromkeys(COUNTS, 2.5),
+    "null": dict.fromkeys(COUNTS),
+    "lists": {name: [1] for name in COUNTS},
+    "objects": {name: {"a": 1} for name in COUNTS},
+    "true": dict.fromkeys(COUNTS, True),
+    "empty": {},
+    "a text": "a lot",
+    "a number": 3,
+    "a list": [1, 2],
+    "missing": None,
+}
+
+
+def test_a_good_answer_with_an_odd_usage_is_a_good_answer_with_an_unknown_usage(
+    process: ProviderProcess, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    def changed(usage: Any) -> Behaviour:
+        def change(body: dict[str, Any]) -> None:
+            body.pop("usage", None) if usage is None else body.update(usage=usage)
+
+        return Behaviour(text="pong", then=change)
+
+    for model, way in WAYS:
+        folder = tmp_path / f"{model}-{way}"
+        folder.mkdir()
+        with opened(process, folder, model) as scope, served(scope) as client:
+            for number, (name, usage) in enumerate(USAGES.items(), start=1):
+                provider.script(*[changed(usage)] * 2)
+                assert said(client, model, way) == "pong", (model, way, name)
+                found = scope.usage()
+                assert (found.calls, found.tries, found.estimated) == (2 * number,) * 3, (model, way, name)
+                assert 0 < found.total_tokens < 100 * number, (model, way, name)
+
+
+def test_odd_details_of_a_usage_cost_nothing_but_themselves(scope: Scope, provider: OpenAIServer) -> None:
+    details = {"cached_tokens": "all", "audio_tokens": -1, "more": None}
+    usage = {"prompt_tokens": "7", "completion_tokens": 3.0, "prompt_tokens_details": details}
+    provider.script(Behaviour(usage={**usage, "completion_tokens_details": "none", "cost": 0.25, "queue_time": 0.01}))
+    with served(scope) as client:
+        client.chat.completions.create(model="mine", messages=USER)
+    found = scope.usage()
+    assert (found.prompt_tokens, found.completion_tokens, found.cached_tokens, found.estimated) == (7, 3, 0, 0)
+
+
+def deep(body: dict[str, Any]) -> None:
+    nested: Any = "x"
+    for _ in range(100):
+        nested = [nested]
+    body["choices"][0]["message"]["annotations"] = nested
+
+
+DISCARDED = {
+    "no choices": EMPTY_CHOICES,
+    "nested too deep": Behaviour(then=deep),
+    "choices of another kind": Behaviour(then=lambda body: body.update(choices="none")),
+    "a refusal with a usage": Behaviour(status=500, then=lambda body: body.pop("choices")),
+}
+
+
+def test_what_a_discarded_answer_used_is_counted_and_held_against_the_budget(
+    process: ProviderProcess, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 200, "total_tokens": 1200}
+    for kind, behaviour in DISCARDED.items():
+        folder = tmp_path / kind
+        folder.mkdir()
+        discarded = replace(behaviour, usage=usage)
+        provider.script(discarded, discarded)
+        with opened(process, folder, "priced", tokens=2400) as scope, served(scope) as client:
+            with pytest.raises(openai.InternalServerError, match="gave no answer"):
+                client.chat.completions.create(model="priced", messages=USER)
+            found = scope.usage()
+            assert (found.calls, found.tries, found.prompt_tokens, found.completion_tokens) == (1, 2, 2000, 400), kind
+            assert found.cost_usd == pytest.approx(2 * (1000 * 2.0 + 200 * 10.0) / 1e6, rel=1e-12)
+            with pytest.raises(openai.RateLimitError, match="budget of 2400 tokens is used up"):
+                client.chat.completions.create(model="priced", messages=USER)
+        with opened(process, folder, "priced", attempt=2, tokens=2400) as later, served(later) as client:
+            assert later.usage().total_tokens == 2400, "counted from the cassette"
+            with pytest.raises(openai.RateLimitError, match="used up"):
+                client.chat.completions.create(model="priced", messages=USER)
+
+
+def test_an_answer_after_a_discarded_one_has_its_own_usage(
+    process: ProviderProcess, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 200, "total_tokens": 1200}
+    provider.script(replace(EMPTY_CHOICES, usage=usage), Behaviour(usage=usage))
+    with opened(process, tmp_path, "priced") as scope, served(scope) as client:
+        answer = client.chat.completions.create(model="priced", messages=USER)
+        assert answer.usage.total_tokens == 1200
+        assert (scope.usage().calls, scope.usage().total_tokens) == (1, 2400)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(400, "BadRequestError"), (429, "InternalServerError"), (500, "InternalServerError")]
+)
+def test_an_error_with_half_of_a_pair_is_recorded_and_passed_on(
+    scope: Scope, provider: OpenAIServer, tmp_path: Path, status: int, error: str
+) -> None:
+    provider.script(failing(status, "half \ud800 of \0 a \u2028 pair", kind="odd\udfff"))
+    with served(scope) as client, pytest.raises(getattr(openai, error)):
+        client.chat.completions.create(model="mine", messages=USER)
+    (line,) = read_journal(tmp_path / "llm.jsonl").lines
+    assert "half" in json.dumps(line["response"]) and len(line["tries"]) == 1

@@ -159,7 +159,10 @@ def _steps(run: RunLayout, row: Results, types: Mapping[str, str]) -> Iterator[d
 def _calls(run: RunLayout, row: Results) -> Iterator[dict[str, Any]]:
     for line in read_journal(run.job(row.job_id).cassette).lines:
         values = {name: line.get(name, _DEFAULTS.get(_CALL[name])) for name in _CALL}
-        yield {**values, "called_model": line.get("model", ""), "tries": len(line.get("tries", ()))}
+        tries = line.get("tries", ())
+        for name in ("prompt_tokens", "completion_tokens", "cost_usd"):  # of answers that were discarded
+            values[name] += sum(made.get(name, 0) for made in tries)
+        yield {**values, "called_model": line.get("model", ""), "tries": len(tries)}
 
 
 _DEFAULTS: Mapping[str, Any] = {"int64": 0, "float64": 0.0, "bool": False}

@@ -38,7 +38,7 @@ class Usage(Model):
     """The usage of models as the gateway measured it.
 
     Attributes:
-        calls: answered ones that were asked of a provider, or found in the response cache.
+        calls: those that a provider answered, also with what was discarded, or that the response cache did.
         tries: requests that the provider got for them, and for calls that it gave no answer to.
         cached_tokens: of the prompt tokens, those that the provider had in its cache.
         reasoning_tokens: of the completion tokens, those of reasoning.
@@ -76,12 +76,16 @@ class LlmRequestRecord(Model):
 
 
 class LlmTry(Model):
-    """One request to a provider. `status` is None where no HTTP answer came; `waited` seconds passed before it."""
+    """One request to a provider. `status` is None where no HTTP answer came; `waited` seconds passed before it. Tokens
+    and dollars are of an answer that was discarded: those of the response are in the line."""
 
     status: Annotated[int, Field(ge=100, le=599)] | None = None
     seconds: Seconds = 0.0
     waited: Seconds = 0.0
     error: str = ""
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
+    cost_usd: Usd = 0.0
 
 
 class LlmCall(Model):
@@ -143,8 +147,7 @@ class LlmCall(Model):
 
 class ImageRecord(Model):
     """The image of a job. `key` is identity, `image_id` is evidence only (see DESIGN "Identity"). `plugins` are
-    packages whose files it holds beside the worker: name to version, and commit where there is one.
-    """
+    packages whose files it holds beside the worker: name to version, and commit where there is one."""
 
     family: str
     ref: str
@@ -296,8 +299,7 @@ class Results(Model):
     is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
     attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
     `hardware` is what the scores of a ``timing_sensitive`` task were measured on (`Hardware.name`): scores of different
-    hardware are in no common mean. It is empty for others, and where unknown. See `WorkerResult` for the last three.
-    """
+    hardware are in no common mean. It is empty for others, and where unknown. See `WorkerResult` for the last three."""
 
     run_id: str
     job_id: str
@@ -427,11 +429,10 @@ class ModelPrices(Model):
 class Lock(Model):
     """``lock.json``: everything that determines a run.
 
-    `prices` are what cost is reckoned by, by the model's id, as far as they were known when the run was planned first.
+    `prices` are those that were known when the run was planned first, by the model's id. The config's decide the cost.
     `salt` (hex) makes the test seeds; it is None until the run has ended, when no job can profit from it any
-    more. `salt_commitment` (`trace_bench.identity.salt_commitment`) is there from the start. `schema_version` is as in
-    the manifest.
-    """
+    more. `salt_commitment` (`trace_bench.identity.salt_commitment`) is there from the start. `schema_version`: as in
+    the manifest."""
 
     schema_version: SchemaVersion = 1
     run_id: str

@@ -25,6 +25,23 @@ def is_answer(call: LlmCall) -> bool:
     return call.reused_from is None and call.status < 500 and not call.refused
 
 
+def is_counted(call: LlmCall) -> bool:
+    """Whether a provider answered the call: with an answer, or with one that was discarded and that it reported tokens
+    for."""
+    return is_answer(call) or any(made.prompt_tokens or made.completion_tokens for made in call.tries)
+
+
+def tokens_of(call: LlmCall) -> tuple[int, int]:
+    """Tokens of prompts and answers, discarded answers included."""
+    prompt = call.prompt_tokens + sum(made.prompt_tokens for made in call.tries)
+    return prompt, call.completion_tokens + sum(made.completion_tokens for made in call.tries)
+
+
+def dollars_of(call: LlmCall) -> Fraction:
+    """US dollars, discarded answers included."""
+    return sum((Fraction(made.cost_usd) for made in call.tries), Fraction(call.cost_usd))
+
+
 def is_lost(call: LlmCall) -> bool:
     """Whether its answer from a provider is lost: it may have been paid, and its tokens are an estimate."""
     return call.reused_from is None and call.status == NO_ANSWER and call.estimated
@@ -55,14 +72,15 @@ class Tally:
             self.refused += call.status == 429
             return
         self.tries += len(call.tries)
-        self.cost += Fraction(call.cost_usd)
-        self.prompt_tokens += call.prompt_tokens
-        self.completion_tokens += call.completion_tokens
+        prompt, completion = tokens_of(call)
+        self.cost += dollars_of(call)
+        self.prompt_tokens += prompt
+        self.completion_tokens += completion
         self.cached_tokens += call.cached_tokens
         self.reasoning_tokens += call.reasoning_tokens
         self.estimated += call.estimated
+        self.calls += is_counted(call)
         if is_answer(call):
-            self.calls += 1
             self.cached += call.cached
             self.inert += call.inert
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trace_bench.artifacts.records import LlmCall, Usage
+from trace_bench.artifacts.usage import dollars_of, tokens_of
 from trace_bench.cli.show_run import continued
 from trace_bench.display.console import emit, emit_block, emit_pairs
 from trace_bench.display.table import Column, Table, dollars, number
@@ -50,12 +51,13 @@ def calls_table(calls: Iterable[tuple[str, LlmCall]]) -> Table:
     )
     rows = []
     for job_id, call in calls:
+        prompt, completion = tokens_of(call)
         usage: tuple[Any, ...] = (
-            call.prompt_tokens,
+            prompt,
             call.cached_tokens,
-            call.completion_tokens,
+            completion,
             call.reasoning_tokens,
-            number(call.cost_usd),
+            number(float(dollars_of(call))),
             number(call.latency, 2),
             len(call.tries),
         )
@@ -125,6 +127,7 @@ def _tries(call: LlmCall) -> list[tuple[str, str]]:
         f"{'no answer' if one.status is None else one.status} after {one.seconds:.2f} s"
         + (f", {one.waited:.2f} s later than could be" if one.waited else "")
         + (f": {one.error}" if one.error else "")
+        + (f" ({one.prompt_tokens} prompt and {one.completion_tokens} completion tokens)" if one.prompt_tokens else "")
         for one in call.tries
     ]
     return continued("tries", said)

@@ -180,7 +180,7 @@ class JobCalls:
         if record is not None:
             record.path.unlink(missing_ok=True)
         if failure is not None:
-            self.meter.note(line)
+            self.meter.recover(line)  # its provider may have reported tokens of discarded answers
             raise failure
         return line, reply
 

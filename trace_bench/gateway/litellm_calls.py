@@ -17,7 +17,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import litellm
@@ -26,13 +26,15 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.litellm_logging import Logging
 
 from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.jsonio import sound
 from trace_bench.display.text import quoted
 from trace_bench.gateway import provider_http
 from trace_bench.gateway.fields import CHAT, COMPLETIONS, EMBEDDINGS, PASSED, RESPONSES, STREAM
+from trace_bench.gateway.prices import cost, known_price
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
-from trace_bench.gateway.usage import NOTHING, Counted, answer_text, reported, with_usage
+from trace_bench.gateway.usage import NOTHING, Counted, answer_text, counted_in, reported, with_usage
 
 LITELLM_FIELDS: Mapping[str, frozenset[str]] = {
     path: (PASSED[path] | frozenset(STREAM)) - {"model", "top_logprobs" if path == RESPONSES else ""} for path in PASSED
@@ -71,12 +73,17 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """Status 200, or the provider's refusal of this request (4xx). `body` has OpenAI's shape."""
+    """Status 200, or the provider's refusal of this request (4xx). `body` has OpenAI's shape.
+
+    Attributes:
+        cost: US dollars; 0 if no price is known.
+    """
 
     status: int
     body: Mapping[str, Any]
     counted: Counted = NOTHING
     estimated: bool = False
+    cost: float = 0.0
 
 
 _FUNCTIONS = {
@@ -96,7 +103,7 @@ class _Departures(CustomLogger):  # type: ignore[misc]  # litellm is not followe
 
 
 def _nothing(self: Logging, *args: object, **kwargs: object) -> None:
-    """Replaces the methods that prepare litellm's log. The controller computes costs, by the prices of the run."""
+    """Replaces the methods that prepare litellm's log. `Caller` computes costs, by the prices of the run."""
 
 
 async def _nothing_async(self: Logging, *args: object, **kwargs: object) -> None:
@@ -126,8 +133,21 @@ class Caller:
         """Make one try.
 
         Raises:
-            TryFailed: no answer.
+            TryFailed: no answer. It holds what the provider reported as used.
         """
+        noted = provider_http.noting()
+        try:
+            answer = await self._ask(call)
+        except TryFailed as failure:
+            failure.used = counted_in(noted)
+            failure.cost = self._cost(call, failure.used)
+            raise
+        if answer.status == 200:
+            return answer
+        counted = counted_in(noted)
+        return replace(answer, counted=counted, cost=self._cost(call, counted))
+
+    async def _ask(self, call: Call) -> Answer:
         for name in self._not_taken[call.model.id] & call.body.keys() & call.added:
             call.drop(name)
         if call.model.stream and call.path == CHAT and call.body.get("n") in (None, 1):
@@ -183,26 +203,32 @@ class Caller:
             chunks = [chunk async for chunk in response]
             log = getattr(response, "logging_obj", None)
             whole = litellm.stream_chunk_builder(chunks, messages=call.body.get("messages"), logging_obj=log)
-            return {**_plain(whole), "usage": _streamed_usage(response)}
+            usage = _streamed_usage(response)
+            return {**_plain(whole), "usage": None if usage is None else _plain(usage)}
         answer = _plain(response)
         if path == RESPONSES:
             answer["id"] = _own_id(str(answer.get("id")))
         return answer
 
+    def _cost(self, call: Call, counted: Counted) -> float:
+        """US dollars for `counted`, by the prices of the run."""
+        return cost(counted, known_price(call.model))
+
     async def _answer(self, call: Call, body: dict[str, Any]) -> Answer:
         wanted = {RESPONSES: "output", EMBEDDINGS: "data"}.get(call.path, "choices")
         if not isinstance(body.get(wanted), list) or not body[wanted]:
             raise TryFailed(f"an answer without {wanted}", status=200)
-        body = _pruned(body)
+        body = _pruned(sound(body))
         try:
             jsonio.loads(jsonio.dumps(body), max_depth=jsonio.MAX_DEPTH_INSIDE)
         except (ValueError, TypeError, RecursionError) as error:
             raise TryFailed(f"an answer that is no JSON: {error}"[:MAX_ERROR], status=200) from None
         counted = reported(call.path, body)
         if counted is not None:
-            return Answer(200, body, counted)
+            return Answer(200, body, counted, cost=self._cost(call, counted))
         counted = await asyncio.to_thread(_estimate, call, body)
-        return Answer(200, with_usage(call.path, body, counted), counted, estimated=True)
+        body = with_usage(call.path, body, counted)
+        return Answer(200, body, counted, estimated=True, cost=self._cost(call, counted))
 
     def _check_settings(self, model: RealModel, error: Exception) -> None:
         """Raises TryFailed if nothing was sent because the config lacks a setting."""
@@ -277,8 +303,8 @@ def _given(error: Exception) -> Mapping[str, Any]:
 
 
 def _plain(response: Any) -> dict[str, Any]:
-    """litellm's response as JSON data."""
-    plain: dict[str, Any] = json.loads(response.model_dump_json())
+    """litellm's response as JSON data, which may hold lone surrogates and numbers that are not finite."""
+    plain: dict[str, Any] = response.model_dump(mode="json")
     return plain
 
 
@@ -300,7 +326,7 @@ def _without_nulls(part: Mapping[str, Any], keep: str = "") -> dict[str, Any]:
     return {name: value for name, value in part.items() if name == keep or (value is not None and name != own)}
 
 
-def _streamed_usage(stream: Any) -> dict[str, Any] | None:
+def _streamed_usage(stream: Any) -> Any:
     """The usage that the provider sent in a stream; None if it sent none, where litellm would invent one.
 
     Raises:
@@ -309,7 +335,7 @@ def _streamed_usage(stream: Any) -> dict[str, Any] | None:
     if getattr(stream, "received_finish_reason", None) is None:
         raise TryFailed("the stream ended before the answer did", status=200)
     found = [chunk.usage for chunk in getattr(stream, "chunks", ()) if getattr(chunk, "usage", None) is not None]
-    return _plain(found[-1]) if found else None
+    return found[-1] if found else None
 
 
 def _own_id(text: str) -> str:

@@ -5,7 +5,8 @@ Its stdin is a socket that carries JSON objects both ways (`multiprocessing.conn
 * It reads first ``{"models", "limits_folder", "backoff"}``, and writes ``{"ready": version}`` once litellm is imported.
 * It reads calls ``{"id", "model", "path", "body", "added", "tries"}``, any number at a time. ``record`` of a call says
   in which file it is recorded. It answers each call by ``{"id", "wait", "why"}`` before every wait, ``{"id", "try"}``
-  after every try, and finally ``{"id", "status", "body", "counted", "estimated", "dropped"}`` or ``{"id", "error"}``.
+  after every try, and finally ``{"id", "status", "body", "counted", "estimated", "cost", "dropped"}`` or
+  ``{"id", "error"}``.
 * It writes ``{"alive": true}`` every few seconds, so that a process that hangs is noticed.
 
 It ends when the socket is closed. It first waits for the answers to recorded requests that it has sent, and records
@@ -193,6 +194,7 @@ class Worker:
             "body": answer.body,
             "counted": dataclasses.asdict(answer.counted),
             "estimated": answer.estimated,
+            "cost": answer.cost,
             "dropped": call.dropped,
         }
 

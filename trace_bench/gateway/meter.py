@@ -20,7 +20,7 @@ from typing import Protocol
 
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import LlmCall, Usage
-from trace_bench.artifacts.usage import Tally, is_answer
+from trace_bench.artifacts.usage import Tally, dollars_of, is_counted, tokens_of
 from trace_bench.gateway.base import Refusal, SessionEnded
 
 PHASES = ("build", "train", "score")
@@ -207,12 +207,12 @@ class Meter:
         self._settle(expected, NOTHING)
 
     def note(self, call: LlmCall) -> None:
-        """Count a line that nothing was set aside for: an answer from the cassette, or a call without an answer."""
+        """Count a line that spent nothing: an answer from the cassette."""
         with self._lock:
             self._tally(call.phase).add(call)
 
     def recover(self, call: LlmCall) -> None:
-        """Count a line of a call that an earlier process has sent."""
+        """Count a line of a call that an earlier process has sent, or that has no answer and may have been paid."""
         self.settle(NOTHING, call)
 
     def refuse(self, phase: str) -> None:
@@ -247,4 +247,4 @@ def spent_by(call: LlmCall) -> Amount:
     """The amount of a line of a cassette for a budget: nothing if it was answered before."""
     if call.reused_from is not None:
         return NOTHING
-    return Amount(int(is_answer(call)), call.prompt_tokens + call.completion_tokens, Fraction(call.cost_usd))
+    return Amount(int(is_counted(call)), sum(tokens_of(call)), dollars_of(call))

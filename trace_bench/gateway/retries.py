@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from trace_bench.artifacts.records import LlmTry
 from trace_bench.gateway.host_limits import HostLimits, Permit
+from trace_bench.gateway.usage import NOTHING, Counted
 
 T = TypeVar("T")
 
@@ -37,7 +38,12 @@ class TryFailed(Exception):
         status: of the HTTP answer; None where none came.
         again: another try may succeed.
         after: seconds that the provider asks to wait, or None.
+        used: tokens that the provider reported all the same, for an answer that cannot be used.
+        cost: of them, in US dollars.
     """
+
+    used: Counted = NOTHING
+    cost: float = 0.0
 
     def __init__(
         self, message: str, *, status: int | None = None, again: bool = True, after: float | None = None
@@ -91,7 +97,18 @@ async def persist(
             status, used, answer = await send()
         except TryFailed as failure:
             made, after, why = made + 1, failure.after, str(failure)
-            on_try(LlmTry(status=failure.status, seconds=_since(began), waited=waited, error=why))
+            used = failure.used.prompt + failure.used.completion
+            on_try(
+                LlmTry(
+                    status=failure.status,
+                    seconds=_since(began),
+                    waited=waited,
+                    error=why,
+                    prompt_tokens=failure.used.prompt,
+                    completion_tokens=failure.used.completion,
+                    cost_usd=failure.cost,
+                )
+            )
             if not failure.again or made > retries:
                 raise GaveUp(why) from None
         else:
