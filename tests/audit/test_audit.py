@@ -17,8 +17,8 @@ from tests.audit.forger import Forger
 from tests.integration.cli import cli
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import JobMeta, Lock, Usage
-from trace_bench.audit.cassette import Calls, check_usage
+from trace_bench.artifacts.records import JobMeta, LlmCall, LlmTry, Lock, ModelPrices, Usage
+from trace_bench.audit.cassette import Calls, check_usage, read_cassette
 from trace_bench.audit.claims import CLAIMS, AuditReport, Findings
 from trace_bench.audit.identity import check_prices
 from trace_bench.audit.reading import MAX_LINE, Folder
@@ -188,6 +188,37 @@ def test_late_calls_account_for_what_they_cost_and_no_more(
     findings = Findings()
     check_usage(meta, Calls(usage=whole, by_phase={"train": whole}, late=late), findings)
     assert {claim.claim: claim.verdict for claim in findings.claims()}["derivation.usage"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("cost", "own", "verdict"),
+    [
+        (0.0012, True, "verified"),
+        (0.0034, True, "contradicted"),
+        (0.0012, False, "verified"),
+        (0.0034, False, "unverifiable"),
+        (0.0, False, "contradicted"),
+    ],
+)
+def test_a_cost_follows_from_the_prices_of_the_config_or_is_litellms(
+    recorded: RunLayout, tmp_path: Path, cost: float, own: bool, verdict: str
+) -> None:
+    row = min(recorded.jobs.glob("*/job_meta.json"))
+    meta = JobMeta.model_validate_json(row.read_bytes())
+    request = {"method": "POST", "path": "/v1/chat/completions", "body": {}}
+    discarded = LlmTry(status=200, error="no choices", prompt_tokens=500, completion_tokens=70, cost_usd=0.5)
+    call = LlmCall(
+        n=1, t="2026-01-01T00:00:00Z", request_id="train-1", phase="train", slot=None, request_hash="0" * 64,
+        request=request, status=200, provider="openai", model=meta.model.id, prompt_tokens=1000, completion_tokens=100,
+        cost_usd=cost, tries=(discarded, LlmTry(status=200)),
+    )  # fmt: skip
+    (tmp_path / "llm.jsonl").write_text(call.model_dump_json() + "\n")
+    findings, prices = Findings(), {meta.model.id: ModelPrices(prompt=1.0, completion=2.0)}
+    with Folder(tmp_path) as folder:
+        calls = read_cassette(folder, findings.in_file("llm.jsonl"), meta, prices, own)
+    found = {claim.claim: claim.verdict for claim in findings.claims()}
+    assert found["derivation.prices"] == verdict
+    assert (calls.usage.prompt_tokens, calls.usage.completion_tokens) == (1500, 170), "a discarded answer counts"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from trace_bench.gateway import prices
-from trace_bench.gateway.prices import cost, known_price
+from trace_bench.gateway.prices import by_litellm, cost, known_price
 from trace_bench.gateway.real import Prices, RealModel
 from trace_bench.gateway.usage import Counted, reported
 
@@ -28,6 +28,13 @@ TABLE = {
     "embed-x": {"litellm_provider": "openai", "input_cost_per_token": 2e-08},
     "gemini-x": {"litellm_provider": "vertex_ai-language-models", "input_cost_per_token": 1e-06},
     "odd": {"litellm_provider": "openai", "input_cost_per_token": "a lot"},
+    "tiers-x": {
+        "litellm_provider": "openai",
+        "tiered_pricing": [
+            {"input_cost_per_token": 5e-08, "output_cost_per_token": 4e-07, "range": [0, 256000]},
+            {"input_cost_per_token": 2.5e-07, "output_cost_per_token": 2e-06, "range": [256000, 1000000]},
+        ],
+    },
     "image-x": {"litellm_provider": "openai", "output_cost_per_image": 0.04},
 }
 
@@ -58,6 +65,7 @@ def _model(provider: str, model: str, **more: Any) -> RealModel:
         (_model("hosted_vllm", "gpt-x"), None),
         (_model("openai", "embed-x"), Prices(0.02, 0.0)),
         (_model("vertex_ai", "gemini-x"), Prices(1.0, 0.0)),
+        (_model("openai", "tiers-x"), Prices(0.05, 0.4)),
         (_model("openai", "odd"), None),
         (_model("openai", "image-x"), None),
         (_model("openai", "unheard-of"), None),
@@ -77,6 +85,23 @@ def test_the_table_of_litellm_is_read_without_importing_it() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )
     assert done.stdout.split() == ["0.15", "False"]
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (_model("openai", "gpt-x"), True),
+        (_model("openai", "gpt-x", prices=Prices(0.15), table_prices=True), True),
+        (_model("openai", "gpt-x", prices=Prices(1.0)), False),
+        (_model("openai", "gpt-x", base_url="http://127.0.0.1:8000/v1"), False),
+        (_model("openai", "unheard-of"), False),
+    ],
+)
+def test_litellm_computes_costs_where_the_config_gives_no_prices_and_the_table_does(
+    model: RealModel, expected: bool
+) -> None:
+    assert by_litellm(model) == expected
 
 
 def test_cost_is_summed_with_cached_tokens_apart() -> None:

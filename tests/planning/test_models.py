@@ -259,6 +259,15 @@ def test_a_key_that_stands_in_the_config_is_refused_by_its_value() -> None:
     assert secret not in str(caught.value)
 
 
+def test_frozen_prices_are_litellms_where_the_block_has_none() -> None:
+    llm = {"id": "m", "provider": "openai", "model": "gpt-x", "api_key_env": "OPENAI_API_KEY"}
+    frozen = {"m": Prices(5, 6)}
+    (model,) = real_models(with_models(config(llm=llm), OPENAI), OPENAI, frozen)
+    assert model.prices == Prices(5, 6) and model.table_prices
+    (model,) = real_models(with_models(config(llm={**llm, "prices": {"prompt": 1}}), OPENAI), OPENAI, frozen)
+    assert model.prices == Prices(1) and not model.table_prices
+
+
 def test_all_of_a_block_reaches_the_gateway() -> None:
     llm = {
         "id": "m", "provider": "openai", "model": "gpt-x", "base_url": URL, "api_key_env": "OPENAI_API_KEY",
@@ -276,5 +285,5 @@ def test_all_of_a_block_reaches_the_gateway() -> None:
         True,
     )
     assert (model.timeout, model.retries, model.options) == (3, 1, {"a": [1]})
-    assert model.prices == Prices(1, 2, None)
+    assert model.prices == Prices(1, 2, None) and not model.table_prices
     assert model.limits == HostLimit(3, 4, 5)

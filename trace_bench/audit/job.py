@@ -95,7 +95,9 @@ class AuditedJob:
     def calls(self) -> cassette.Calls:
         self.mark_read(self.layout.cassette)
         prices = self.run.lock.prices if self.run.lock is not None else {}
-        return cassette.read_cassette(self.run.folder, self.run.at(self.layout.cassette), self.meta, prices)
+        models = [self.run.config.llm, *self.run.config.llms] if self.run.config is not None else []
+        own = any(llm is not None and llm.name == self.meta.model.id and llm.prices is not None for llm in models)
+        return cassette.read_cassette(self.run.folder, self.run.at(self.layout.cassette), self.meta, prices, own)
 
     @cached_property
     def history(self) -> history.History:

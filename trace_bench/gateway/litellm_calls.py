@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import copy
 import json
+import math
 import re
 import time
 import warnings
@@ -22,6 +24,7 @@ from typing import Any
 
 import litellm
 from litellm._internal_context import is_internal_call
+from litellm.cost_calculator import get_usage_object
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.litellm_logging import Logging
 
@@ -30,7 +33,7 @@ from trace_bench.artifacts.jsonio import sound
 from trace_bench.display.text import quoted
 from trace_bench.gateway import provider_http
 from trace_bench.gateway.fields import CHAT, COMPLETIONS, EMBEDDINGS, PASSED, RESPONSES, STREAM
-from trace_bench.gateway.prices import cost, known_price
+from trace_bench.gateway.prices import by_litellm, cost, known_price
 from trace_bench.gateway.provider_errors import answered, error_in, is_network, mentions, remedy, word
 from trace_bench.gateway.real import RealModel
 from trace_bench.gateway.retries import TryFailed, retry_after
@@ -44,6 +47,8 @@ NOT_DROPPED = frozenset(
     ("model", "messages", "input", "prompt", "tools", "max_tokens", "max_completion_tokens", "max_output_tokens", "n")
 )
 """Without these it would be another request."""
+_TIERS = ("flex", "priority")
+"""Ways to serve a request that have prices of their own."""
 MAX_ERROR = 300
 """Characters of a failure's text."""
 
@@ -103,7 +108,7 @@ class _Departures(CustomLogger):  # type: ignore[misc]  # litellm is not followe
 
 
 def _nothing(self: Logging, *args: object, **kwargs: object) -> None:
-    """Replaces the methods that prepare litellm's log. `Caller` computes costs, by the prices of the run."""
+    """Replaces the methods that prepare litellm's log. `Caller` asks for the cost of an answer itself."""
 
 
 async def _nothing_async(self: Logging, *args: object, **kwargs: object) -> None:
@@ -158,8 +163,8 @@ class Caller:
         while True:
             try:
                 async with asyncio.timeout(call.model.timeout):
-                    body = await self._send(call)
-                answer = await self._answer(call, body)
+                    body, usage = await self._send(call)
+                answer = await self._answer(call, body, usage)
                 self._not_taken[call.model.id] |= call.suspected
                 return answer
             except TryFailed:
@@ -179,8 +184,8 @@ class Caller:
                     return self._refused(400, error)  # litellm cannot word the request
                 return self._refused(*self._failure(call, error))
 
-    async def _send(self, call: Call) -> dict[str, Any]:
-        """The answer's body, with the usage that the provider reported."""
+    async def _send(self, call: Call) -> tuple[dict[str, Any], Any]:
+        """The answer's body, with the usage that the provider reported, and litellm's object with that usage."""
         model, path = call.model, call.path
         body = copy.deepcopy({name: value for name, value in call.body.items() if name != "model"})
         arguments: dict[str, Any] = copy.deepcopy(dict(model.options))
@@ -204,17 +209,36 @@ class Caller:
             log = getattr(response, "logging_obj", None)
             whole = litellm.stream_chunk_builder(chunks, messages=call.body.get("messages"), logging_obj=log)
             usage = _streamed_usage(response)
-            return {**_plain(whole), "usage": None if usage is None else _plain(usage)}
+            return {**_plain(whole), "usage": None if usage is None else _plain(usage)}, usage
         answer = _plain(response)
         if path == RESPONSES:
             answer["id"] = _own_id(str(answer.get("id")))
-        return answer
+        return answer, response
 
-    def _cost(self, call: Call, counted: Counted) -> float:
-        """US dollars for `counted`, by the prices of the run."""
-        return cost(counted, known_price(call.model))
+    def _cost(self, call: Call, counted: Counted, usage: Any = None) -> float:
+        """US dollars for `counted`, by the config's prices or else by litellm, which prices more kinds of tokens.
 
-    async def _answer(self, call: Call, body: dict[str, Any]) -> Answer:
+        Args:
+            usage: litellm's usage of which `counted` is a part, or its response with that usage.
+        """
+        model, tokens = call.model, {"prompt_tokens": counted.prompt, "completion_tokens": counted.completion}
+        if by_litellm(model) and counted != NOTHING:
+            with contextlib.suppress(Exception):  # litellm cannot price it: the table says what is known
+                usage = litellm.Usage(**tokens) if usage is None else usage
+                tier = getattr(usage, "service_tier", None)
+                usage = usage if isinstance(usage, litellm.Usage) else get_usage_object(usage)
+                parts = litellm.cost_per_token(
+                    f"{model.provider}/{model.model}",
+                    **tokens,
+                    custom_llm_provider=model.provider,
+                    usage_object=usage,
+                    service_tier=tier if tier in _TIERS else None,
+                )
+                if math.isfinite(price := math.fsum(parts)) and price >= 0:
+                    return price
+        return cost(counted, known_price(model))
+
+    async def _answer(self, call: Call, body: dict[str, Any], usage: Any) -> Answer:
         wanted = {RESPONSES: "output", EMBEDDINGS: "data"}.get(call.path, "choices")
         if not isinstance(body.get(wanted), list) or not body[wanted]:
             raise TryFailed(f"an answer without {wanted}", status=200)
@@ -225,7 +249,7 @@ class Caller:
             raise TryFailed(f"an answer that is no JSON: {error}"[:MAX_ERROR], status=200) from None
         counted = reported(call.path, body)
         if counted is not None:
-            return Answer(200, body, counted, cost=self._cost(call, counted))
+            return Answer(200, body, counted, cost=self._cost(call, counted, usage))
         counted = await asyncio.to_thread(_estimate, call, body)
         body = with_usage(call.path, body, counted)
         return Answer(200, body, counted, estimated=True, cost=self._cost(call, counted))

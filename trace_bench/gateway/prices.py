@@ -1,6 +1,8 @@
-"""The cost of a call, by the prices of the config or else by litellm's table.
+"""The cost of a call by the prices of the config, and estimates by litellm's table.
 
-The table is read as a file, because importing litellm takes seconds.
+The table is read as a file, because importing litellm takes seconds. Where the config gives no prices, the provider
+process has litellm compute the cost of each answer (`trace_bench.gateway.litellm_calls`): prices by the length of a
+prompt, for tokens that are written to a cache, or for reasoning are not in `Prices`.
 """
 
 from __future__ import annotations
@@ -39,6 +41,11 @@ def known_price(model: RealModel) -> Prices | None:
     return None
 
 
+def by_litellm(model: RealModel) -> bool:
+    """True if litellm computes the cost of the answers of `model`: the config gives no prices, and the table does."""
+    return model.table_prices or (model.prices is None and known_price(model) is not None)
+
+
 def cost(counted: Counted, prices: Prices | None) -> float:
     """US dollars; 0 if the prices are unknown."""
     if prices is None:
@@ -50,6 +57,8 @@ def cost(counted: Counted, prices: Prices | None) -> float:
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices | None:
+    if isinstance(tiers := entry.get("tiered_pricing"), list) and tiers and isinstance(tiers[0], dict):
+        entry = {**tiers[0], **entry}  # the prices of short prompts
     prompt = _per_million(entry.get("input_cost_per_token"))
     completion = _per_million(entry.get("output_cost_per_token", 0.0))
     if prompt is None or completion is None:

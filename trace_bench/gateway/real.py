@@ -52,6 +52,7 @@ class RealModel:
         retries: further tries after 429, 5xx, a time-out or a broken connection.
         options: further arguments of litellm, as JSON data.
         prices: None where they are unknown.
+        table_prices: `prices` are of litellm's table, and not of the config.
     """
 
     id: str
@@ -68,6 +69,7 @@ class RealModel:
     retries: int = 5
     options: Mapping[str, Any] = field(default_factory=dict)
     prices: Prices | None = None
+    table_prices: bool = False
     limits: HostLimit = HostLimit()
     api_key_env: str | None = None
 

@@ -289,6 +289,7 @@ def _real_model(llm: LlmConfig, variables: Variables, price: Prices | None) -> R
         retries=llm.retries,
         options=thaw(llm.options),
         prices=price,
+        table_prices=llm.prices is None and price is not None,
         limits=HostLimit(limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent),
     )
 
