@@ -49,6 +49,7 @@ class Behaviour:
         text: the model's words, instead of the brain's.
         delay: seconds before the first byte.
         hold: waits for this before the first byte.
+        trickle: seconds between blanks that are sent in place of an answer, until the client has had enough.
         drop: closes the connection: before any byte, in the middle of the body (of a stream, too), or reset at once.
         usage: "honest", or what stands there instead; None leaves it out.
         finish: ``finish_reason``; "length" cuts the text in half as well.
@@ -63,6 +64,7 @@ class Behaviour:
     text: str | None = None
     delay: float = 0.0
     hold: threading.Event | None = None
+    trickle: float = 0.0
     drop: Literal["before", "middle", "reset"] | None = None
     usage: Mapping[str, Any] | Literal["honest"] | None = "honest"
     finish: str = "stop"
@@ -193,6 +195,8 @@ class _Handler(BaseHTTPRequestHandler):
             behaviour.hold.wait()
         if behaviour.delay:
             threading.Event().wait(behaviour.delay)
+        if behaviour.trickle:
+            return self._trickle(behaviour)
         if behaviour.drop in ("before", "reset"):
             return self._drop(reset=behaviour.drop == "reset")
         if behaviour.body is not None:
@@ -249,6 +253,18 @@ class _Handler(BaseHTTPRequestHandler):
         if behaviour.drop == "middle":
             return self._drop()
         self.wfile.write(b"0\r\n\r\n")
+
+    def _trickle(self, behaviour: Behaviour) -> None:
+        self.send_response_only(behaviour.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b"1\r\n \r\n")
+                self.wfile.flush()
+                threading.Event().wait(behaviour.trickle)
 
     def _drop(self, *, reset: bool = False) -> None:
         self.close_connection = True

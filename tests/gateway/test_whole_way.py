@@ -13,8 +13,10 @@ import pytest
 
 from tests.gateway.openai_server import EMPTY_CHOICES, Behaviour, OpenAIServer, failing
 from tests.gateway.test_openai_client import USER, openai, served
+from tests.worker import support
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.writers import read_journal
+from trace_bench.gateway.base import LlmRequest
 from trace_bench.gateway.provider_process import ProviderProcess
 from trace_bench.gateway.real import Prices, RealModel
 from trace_bench.gateway.retries import Backoff
@@ -38,6 +40,7 @@ def process(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) ->
     model = RealModel("mine", "openai", "theirs", base_url=provider.url, api_key=KEY, retries=0, timeout=60)
     theirs = {"provider": "anthropic", "model": "claude-sonnet-4-5", "base_url": provider.url.removesuffix("/v1")}
     models = [model, replace(model, id="streamed", stream=True), replace(model, id="foreign", **theirs)]
+    models.append(replace(model, id="hasty", timeout=2.5))
     models.append(replace(model, id="priced", retries=1, prices=Prices(prompt=2.0, completion=10.0)))
     with ProviderProcess(models, tmp_path_factory.mktemp("limits"), backoff=Backoff(0.01, 0.01)) as started:
         yield started
@@ -285,6 +288,36 @@ def test_an_answer_after_a_discarded_one_has_its_own_usage(
         answer = client.chat.completions.create(model="priced", messages=USER)
         assert answer.usage.total_tokens == 1200
         assert (scope.usage().calls, scope.usage().total_tokens) == (1, 2400)
+
+
+def test_a_provider_that_sends_blanks_for_ever_is_whose_time_it_was(
+    process: ProviderProcess, provider: OpenAIServer, tmp_path: Path
+) -> None:
+    code = """
+    class Trainer(Trainer):
+        def train(self, problem, params, context):
+            import threading
+            call = ([{"role": "user", "content": "hi"}],)
+            threading.Thread(target=context.chat, args=call, kwargs={"slot": Slot(0, "a")}, daemon=True).start()
+            while True:
+                context.check()
+                time.sleep(0.01)
+    """
+    provider.script(Behaviour(trickle=0.1))
+    with opened(process, tmp_path, "hasty") as scope:
+
+        def answer(header: dict[str, Any], body: bytes) -> tuple[int, bytes, dict[str, Any]]:
+            request = LlmRequest(header["id"], header["method"], header["path"], header["headers"], body)
+            response = scope.handle(request)
+            return response.status, response.body, {"usage": dict(response.usage)}
+
+        model = {"id": "hasty", "provider": "openai", "model": "theirs", "sampling": {}}
+        got = support.run(tmp_path, code, over={"model": model}, limits={"job_timeout": 2.0}, answer=answer)
+        assert got.result is not None
+        failure = got.result["failure"]
+        assert (failure["boundary"], failure["kind"]) == ("provider", "provider_timeout"), failure
+        (reason,) = scope.provider_failures()
+        assert "no answer within 2.5 seconds (llm.timeout)" in reason, "blanks do not prolong the time of a try"
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gateway.openai_server import OpenAIServer, optimize
+from tests.gateway.openai_server import PLAIN, Behaviour, OpenAIServer, optimize
 from tests.integration.cli import cli, run
 
 pytestmark = [
@@ -68,3 +69,16 @@ def test_half_of_a_surrogate_pair_costs_a_job_nothing(
     assert len(server.requests) == asked
     audit = cli("audit", got["folder"])
     assert audit.returncode == 0, audit.stdout + audit.stderr
+
+
+def test_a_job_that_only_waited_for_its_provider_is_tried_again(server: OpenAIServer, tmp_path: Path) -> None:
+    server.script(*[Behaviour(trickle=0.5)] * 2)
+    server.choose = lambda asked: PLAIN
+    keys = config(server, "internal:numeric_param", timeout=4)
+    got = run(tmp_path, None, **keys, retries=1, job_timeout=5)
+    (row,) = got["jobs"]
+    meta = json.loads(Path(got["folder"], "jobs", row["job_id"], "job_meta.json").read_text())
+    failures = [attempt["failure"] and (attempt["failure"]["boundary"], attempt["failure"]["kind"])
+                for attempt in meta["attempts"]]  # fmt: skip
+    assert failures == [("provider", "provider_timeout"), None], meta["attempts"]
+    assert row["status"] == "ok" and row["score_best"] > row["score_initial"]

@@ -18,7 +18,8 @@ from typing import Any
 
 from trace_bench.worker.control_stream import Decoder, Mailbox, Message
 
-Answer = Callable[[dict[str, Any], bytes], tuple[int, bytes, dict[str, Any]]]
+Answer = Callable[[dict[str, Any], bytes], tuple[int, bytes, dict[str, Any]] | None]
+"""None: the model never answers."""
 
 
 def no_model(header: dict[str, Any], body: bytes) -> tuple[int, bytes, dict[str, Any]]:
@@ -164,9 +165,10 @@ def run_worker(
                     outcome.log += header["text"]
                 elif kind == "llm.request":
                     outcome.requests.append({**header, "body": message.blob})
-                    status, body, extra = answer(header, message.blob)
-                    fields = {"id": header["id"], "status": status, **extra}
-                    worker.send(worker.mailbox.pack("llm.response", fields, body))
+                    if (answered := answer(header, message.blob)) is not None:
+                        status, body, extra = answered
+                        fields = {"id": header["id"], "status": status, **extra}
+                        worker.send(worker.mailbox.pack("llm.response", fields, body))
                 elif kind == "done":
                     outcome.result = header["result"]
                 if on_message is not None:

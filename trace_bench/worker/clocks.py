@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.worker.phase_process import Failure
+from trace_bench.worker.reports import PROVIDER_TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,13 @@ class TrainClock:
         return self.before if self.live_at is None else self.before + now - self.live_at
 
 
-def late_training(job: dict[str, Any], seconds: float, clock: TrainClock, now: float) -> Late | None:
+def late_training(
+    job: dict[str, Any], seconds: float, clock: TrainClock, now: float, waited: float = 0.0
+) -> Late | None:
     """The limit that ends training after `seconds` of this attempt; None if none is reached. A replay asks no clock.
+
+    Args:
+        waited: seconds for which the phase has waited for a model (`LlmCalls.waited`).
 
     The budget is of all attempts, and `clock` theirs. It ends no search that is on its way to where it was: what is
     known by then has been paid for.
@@ -45,18 +51,20 @@ def late_training(job: dict[str, Any], seconds: float, clock: TrainClock, now: f
         return None
     allowed = job["limits"].get("job_timeout")
     if allowed is not None and seconds > allowed:
-        return Late("timeout", timed_out(job))
+        return Late("timeout", timed_out(job, waited))
     allowed = job["budget"].get("seconds")
     spent = 0.0 if clock.live_at is None else clock.seconds(now)
     return Late("budget") if allowed is not None and max(seconds, spent) > allowed else None
 
 
-def timed_out(job: dict[str, Any]) -> Failure:
+def timed_out(job: dict[str, Any], waited: float = 0.0) -> Failure:
     """The failure of training that has passed ``job_timeout``."""
     allowed = job["limits"].get("job_timeout")
     limit = "" if allowed is None else f" = {allowed:g} s"
-    message = f"training took more than job_timeout{limit}; its best state was scored"
-    return {"boundary": "trainer", "kind": "job_timeout", "message": message}
+    message = f"training took more than job_timeout{limit}"
+    if allowed is not None and _was_providers_time(waited, allowed):
+        return _unanswered(f"{message}; its best state was scored", waited)
+    return {"boundary": "trainer", "kind": "job_timeout", "message": f"{message}; its best state was scored"}
 
 
 def recorded_kill(job: dict[str, Any], checks: int, calls: int) -> Late | None:
@@ -72,10 +80,23 @@ def recorded_kill(job: dict[str, Any], checks: int, calls: int) -> Late | None:
     return Late(place["reason"], timed_out(job) if place["reason"] == "timeout" else None)
 
 
-def late_task(job: dict[str, Any], phase: str, seconds: float) -> Failure | None:
-    """The failure of `phase`, build or score, after `seconds` of it; None while it may go on."""
+def late_task(job: dict[str, Any], phase: str, seconds: float, waited: float = 0.0) -> Failure | None:
+    """The failure of `phase`, build or score, after `seconds` of it; None while it may go on. `waited` as of
+    `late_training`."""
     allowed = job["limits"].get("score_timeout")
     if allowed is None or seconds <= allowed:
         return None
     message = f"{phase} took more than score_timeout = {allowed:g} s"
+    if _was_providers_time(waited, allowed):
+        return _unanswered(message, waited)
     return {"boundary": "task", "kind": f"{phase}_timeout", "message": message}
+
+
+def _was_providers_time(waited: float, allowed: float) -> bool:
+    """True if a phase that has reached its limit of `allowed` seconds has waited for a model for most of them."""
+    return waited > allowed / 2
+
+
+def _unanswered(message: str, waited: float) -> Failure:
+    message = f"the model did not answer for {waited:.1f} s, until {message}"
+    return {"boundary": "provider", "kind": PROVIDER_TIMEOUT, "message": message}

@@ -7,6 +7,7 @@ from typing import Any
 
 from trace_bench.worker.phase_process import Failure
 from trace_bench.worker.recorder import Recorder
+from trace_bench.worker.reports import PROVIDER_TIMEOUT
 
 MOST_WARNINGS = 100
 
@@ -48,7 +49,7 @@ class JobLog:
         if self.failure is None:
             self.failure = {"boundary": boundary, "kind": kind, "message": message}
             self.event("failure", self.failure)
-        elif self.failure["kind"] == "job_timeout" and message not in self.warnings:
+        elif self.failure["kind"] in ("job_timeout", PROVIDER_TIMEOUT) and message not in self.warnings:
             # The failure says that the best state was scored. Whether it was is another matter.
             self.warn(message)
 

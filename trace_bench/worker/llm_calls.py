@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,10 @@ class LlmCalls:
     def __init__(self, send: Callable[[str, dict[str, Any], bytes], None]) -> None:
         self._send = send
         self._waiting: dict[str, tuple[dict[str, Any], bytes, Answer, int]] = {}
+        self._asked: dict[str, float] = {}
+        """When each call of the model that waits was made (monotonic), the oldest first."""
+        self._answered = 0.0
+        """When the model answered last."""
         self._tokens = {"prompt_tokens": 0, "completion_tokens": 0}
         self._cost_usd = 0.0
         self._inert = self._good = 0
@@ -53,6 +58,12 @@ class LlmCalls:
     def spent(self) -> dict[str, Any]:
         """Answered calls, tokens and US dollars so far, by their names in ``state_history.jsonl``."""
         return {"llm_calls": self.answers, **self._tokens, "cost_usd": self._cost_usd}
+
+    def waited(self, phase: str, now: float) -> float:
+        """Seconds until `now` for which a call of the model by `phase` has waited and none was answered; 0 if none
+        waits. While other calls are answered, the model is at work, and what waits is no reason to do nothing."""
+        asked = next((made for number, made in self._asked.items() if number.startswith(f"{phase}-")), now)
+        return now - max(asked, min(self._answered, now))
 
     def ask(self, phase: str, request: RelayRequest, answer: Answer) -> None:
         """Ask the host; `answer` is called when its answer comes, or at once with 503 if too much waits already."""
@@ -74,6 +85,8 @@ class LlmCalls:
         self.number += 1
         self.calls += not request.path.startswith(SERVICES)
         self._waiting[number] = (fields, request.body, answer, request.size)
+        if not request.path.startswith(SERVICES):
+            self._asked[number] = time.monotonic()
         self._send("llm.request", fields, request.body)
 
     def ask_again(self) -> None:
@@ -94,6 +107,8 @@ class LlmCalls:
             self.calls += int(usage.get("llm_calls", 0))
         else:
             self.answers += 1
+            self._asked.pop(header["id"], None)
+            self._answered = time.monotonic()
             self._inert += bool(header.get("inert"))
             self._good += int(header["status"]) < 400
         for key in self._tokens:

@@ -15,7 +15,10 @@ RESERVED = frozenset({
     "warning",
 })  # fmt: skip
 """Events of the supervisor. Hosts act on them: ``train.end`` has the held-out seed sent."""
-RESERVED_KINDS = frozenset({"interrupted", "job_timeout", "scorer_changed", "not_recorded", "not_executed"})
+PROVIDER_TIMEOUT = "provider_timeout"
+RESERVED_KINDS = frozenset(
+    {"interrupted", "job_timeout", PROVIDER_TIMEOUT, "scorer_changed", "not_recorded", "not_executed"}
+)
 """Kinds of failure of supervisor and host, who act on them: what was interrupted counts as nothing, and runs again."""
 DEVICE_LOST = "device_lost"
 """Kind of a failure: a GPU of the sandbox cannot be used any more."""

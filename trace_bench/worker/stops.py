@@ -125,7 +125,7 @@ class StopWatch:
         return "completed"
 
     def _check_task(self, phase: PhaseProcess, now: float) -> None:
-        failure = late_task(self.job, phase.name, now - phase.started)
+        failure = late_task(self.job, phase.name, now - phase.started, self.llm.waited(phase.name, now))
         if failure is not None:
             self.log.fail(**failure)
             self.phases.kill(phase.name)
@@ -135,7 +135,8 @@ class StopWatch:
         training = self.training
         if not training.built:
             return
-        late = late_training(self.job, now - phase.started, training.clock, now)
+        waited = self.llm.waited(phase.name, now)
+        late = late_training(self.job, now - phase.started, training.clock, now, waited)
         if late is not None:
             self.log.time_out(late.failure)
             self.request(late.stop_reason)
