@@ -79,8 +79,9 @@ def run(
         stop_wanted: asked often; None, ``"interrupted"`` (jobs end in order) or ``"kill"``.
 
     Raises:
-        ConfigError: before anything is written. EnvironmentUnavailable: no engine, no image, no disk. Interrupted:
-            after everything that had finished was recorded. A job that fails raises nothing: see `RunResult.ok`.
+        ConfigError: before anything is written. EnvironmentUnavailable: no engine, no disk, or no image for any job.
+            Interrupted: after everything that had finished was recorded. A job that fails, or cannot run on this
+            machine, raises nothing: see `RunResult.ok`.
     """
     config = with_warnings(_loaded(config), os.environ)
     with _shown(progress) as (notify, say), mirrored(config, notify, say) as subscriber:

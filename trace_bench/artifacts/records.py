@@ -228,8 +228,7 @@ class JobMeta(Model):
         host: name of the host that its last attempt was on; None where the backend has but one.
         usage: of all its attempts. `usage_by_phase`: each phase's share (``other``: from no phase of ours).
         cut_by_run_budget: the run's budget ended its training.
-        devices: GPUs that its last sandbox had, by their names on its host.
-        cpuset: cores that were leased to that, by number.
+        devices, cpuset: names of the GPUs, and numbers of the cores, that its last sandbox had on its host.
         tolerance: relative, of the task: what a score may differ by elsewhere.
         timing_sensitive: its scores depend on how fast the machine is, says the task.
         memo, reader: see `JobSpec`. False and 1 in records of earlier versions.
@@ -290,16 +289,16 @@ class JobMeta(Model):
 class Results(Model):
     """``results.json`` and one row of ``results.csv``, columns in this order.
 
-    `score_initial`, `score_final` and `score_best` are official means on the validation split, or on the
-    training split of a task without one; `score_test` is the best state's on held-out data. `score_claimed` is what
-    training said of the best state, and counts for nothing. All of them are of what the `objective` (its mode) compares
-    states by; `metrics_…` are official means of each metric on the same splits (`metrics_test` of the best state),
-    natural units, and `hypervolume` is that of ``pareto.json``. `integrity_flags` are words of
-    `trace_bench.records.integrity.FLAGS`, with a space between. Paths are relative to the run. `llm_calls` and all that
-    is counted with it is what `Usage` says. `evaluations` and `train_seconds` are what training spent over all its
-    attempts; rows of earlier versions, which have no `score_evaluations`, count the scorer's evaluations among them.
-    `hardware` is what the scores of a ``timing_sensitive`` task were measured on (`Hardware.name`): scores of different
-    hardware are in no common mean. It is empty for others, and where unknown. See `WorkerResult` for the last three."""
+    `score_initial`, `score_final` and `score_best` are official means on the validation split, or on the training split
+    of a task without one; `score_test` is the best state's on held-out data. `score_claimed` is what training said of
+    the best state, and counts for nothing. All are values of the `objective`; `metrics_…` are official means of each
+    metric on the same splits (`metrics_test` of the best state), natural units, and `hypervolume` is that of
+    ``pareto.json``. `integrity_flags` are words of `trace_bench.records.integrity.FLAGS`, with a space between. Paths
+    are relative to the run. `llm_calls` and all that is counted with it is what `Usage` says. `evaluations` and
+    `train_seconds` are what training spent over all its attempts; rows of earlier versions, which have no
+    `score_evaluations`, count the scorer's evaluations among them. `hardware` is what the scores of a
+    ``timing_sensitive`` task were measured on (`Hardware.name`), empty for others: scores of different hardware are in
+    no common mean. See `WorkerResult` for the last three."""
 
     run_id: str
     job_id: str
