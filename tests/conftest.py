@@ -32,7 +32,7 @@ LEAST, PART = 6, 5
 ROW, SHARE = 4, 3
 """Without --full, one in `SHARE` of a row of `ROW` or more parameters is tried. The others are slow, as are those that
 the row marks itself, if it does. Not so in `INVARIANTS`."""
-PAGES = ("docs/design/integrity.md", "docs/design/durability.md", "docs/design/secrets.md")
+PAGES = tuple(f"docs/design/{page}.md" for page in ("code-tests", "durability", "integrity", "secrets"))
 INVARIANTS = frozenset(name for page in PAGES for name in re.findall(r"tests/[\w/]+\.py", (TOP / page).read_text()))
 """Test files that guard an invariant: the design pages about invariants name them, and all their rows are tried."""
 _ran: Counter[str] = Counter()

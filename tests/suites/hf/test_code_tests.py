@@ -468,11 +468,9 @@ def in_a_worker(
     return {name: CodeVerdict(*verdict) for name, *verdict in map(json.loads, lines)}
 
 
-def test_no_program_passes_by_force(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Without --full, one attack in three."""
-    attacks = dict(list(ATTACKS.items())[:: 1 if request.config.getoption("--full") else 3])
-    verdicts = in_a_worker(tmp_path, {name: (source, GUARDED) for name, source in (HONEST | attacks).items()})
-    assert set(verdicts) == {*HONEST, *attacks}
+def test_no_program_passes_by_force(tmp_path: Path) -> None:
+    verdicts = in_a_worker(tmp_path, {name: (source, GUARDED) for name, source in (HONEST | ATTACKS).items()})
+    assert set(verdicts) == {*HONEST, *ATTACKS}
     assert {name for name, verdict in verdicts.items() if verdict.passed} == {"honest"}
     assert {verdict.score for name, verdict in verdicts.items() if name != "honest"} == {0.0}
 
