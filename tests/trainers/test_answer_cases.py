@@ -196,3 +196,21 @@ def test_reading_a_hostile_answer_ends_soon(name: str) -> None:
         with contextlib.suppress(Unusable, KeyError):
             read(form, HOSTILE[name])
     assert time.process_time() - began < 10
+
+
+def first(text: str) -> Answer:
+    return Answer.of(text, "", 1)
+
+
+def test_an_answer_of_an_earlier_run_is_read_as_it_was() -> None:
+    think = "\n<think>\n```python\ndef f(x):\n    return 'DRAFT'\n```\n</think>\ndef f(x):\n    return 'FINAL'\n"
+    assert read_program(first(think), CODE).source == "def f(x):\n    return 'DRAFT'\n"
+    two = '{"suggestion": {"x": "DRAFT"}} {"suggestion": {"x": "FINAL"}}'
+    assert read_json(first(two)).values == {"x": "DRAFT"}  # type: ignore[union-attr]
+    with pytest.raises(Unusable, match="no JSON object"):
+        read_json(first("{'suggestion': {'x': 'FINAL'}}"))
+    tags = "<IMPROVED_VARIABLE>DRAFT</IMPROVED_VARIABLE><IMPROVED_VARIABLE>FINAL</IMPROVED_VARIABLE>"
+    assert read_improved(first(tags)).values == {"": "DRAFT"}  # type: ignore[union-attr]
+    assert cast(CODE, "```c++\nFINAL\n```", 1) == "```c++\nFINAL\n```"
+    cut = {**response("<think>DRAFT</think>", "length"), "reader": 1}
+    assert content(cut) == "<think>DRAFT</think>"

@@ -174,6 +174,24 @@ def test_an_answer_without_text_is_unusable() -> None:
 
 
 @pytest.mark.usefixtures("importable")
+@pytest.mark.parametrize(
+    ("finish", "kinds", "score"),
+    [("stop", [], 0.0), ("length", ["cut_off"], -3.0)],
+)
+def test_it_gets_the_answer_without_the_reasoning_and_nothing_of_one_that_was_cut_off(
+    finish: str, kinds: list[str], score: float
+) -> None:
+    def thinking(messages: Any, slot: Any, variables: Any) -> str:
+        draft, answer = (always(value)(messages, slot, variables) for value in (-9.0, 3.0))
+        return f"\n<think>{draft}</think>\n{answer}"
+
+    context = MemoryContext(numeric(), None, thinking, finish_reason=finish)  # type: ignore[arg-type]
+    context.search(load_trainer("opto:Minibatch"))
+    assert context.best_score == score
+    assert {fields["kind"] for fields in context.told("proposal.unusable")} == set(kinds)
+
+
+@pytest.mark.usefixtures("importable")
 def test_errors_of_it_are_failures_of_the_trainer_in_one_sentence() -> None:
     with pytest.raises(TrainerError, match=r"^Raising of OpenTrace raised ValueError: no such thing$"):
         searched("Raising")

@@ -62,6 +62,33 @@ def test_an_answer_that_is_none_is_the_providers_failure(server: OpenAIServer, b
     assert raised.value.boundary is Boundary.PROVIDER
 
 
+def said(content: object, **beside: object) -> Behaviour:
+    return Behaviour(then=lambda body: body["choices"][0]["message"].update(content=content, **beside))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "text"),
+    [
+        (said("\n<think>6 + 7 is 13</think>\n42"), "42"),
+        (said("13, or is it?\n</think>\n42"), "42"),
+        (said([{"type": "thinking", "thinking": "13"}, {"type": "text", "text": "42"}]), "42"),
+        (said("42", reasoning_content="13"), "42"),
+        (said("", reasoning_content="13"), ""),
+        (said("<think>13"), ""),
+        (said("Write <think>13</think> in the prompt."), "Write <think>13</think> in the prompt."),
+    ],
+)
+def test_an_agent_gets_the_answer_without_the_reasoning(server: OpenAIServer, behaviour: Behaviour, text: str) -> None:
+    server.script(behaviour)
+    assert AgentModel(server.port, "mine").ask(MESSAGES, "train-0;answer").text == text
+
+
+def test_in_a_replay_of_an_earlier_run_an_agent_gets_the_content(server: OpenAIServer) -> None:
+    server.script(said("\n<think>13</think>\n42"))
+    answer = AgentModel(server.port, "mine", reader=1).ask(MESSAGES, "train-0;answer")
+    assert answer.text == "\n<think>13</think>\n42"
+
+
 def test_a_budget_that_ends_is_no_failure(server: OpenAIServer) -> None:
     server.script(BUDGET)
     with pytest.raises(StopTraining) as raised:

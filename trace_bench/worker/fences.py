@@ -25,8 +25,6 @@ _CUTS = 64
 """Lines of prose that are cut off one after the other."""
 _PROSE = 400
 """Characters around the only block of a value: "Here is the new version:"."""
-_INLINE = re.compile(r"(?<=[^\s`~>])[ \t]*(`{3,}|~{3,})(?=[\w+#.-]{0,20}[ \t]*\r?\n)")
-"""A fence that begins within a line: no fence by CommonMark, but models write it."""
 _CLOSING = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*\r?$", re.MULTILINE)
 _LINE = re.compile(r"\r\n|\r|\n")
 
@@ -84,18 +82,16 @@ def program(text: str, entry: str) -> Excerpt | None:
     if not defines.search(text):
         return None
     broken: Excerpt | None = None
-    lenient = _INLINE.sub(r"\n\1", text)
-    for version in dict.fromkeys((text, lenient)):
-        found = blocks(version)
-        tries = _CLOSINGS
-        for block in reversed(found):
-            for source in _versions(version, block):
-                if defines.search(source):
-                    if parse(source) is not None:
-                        return Excerpt(source, version[: found[0].start])
-                    broken = broken or Excerpt(source, version[: found[0].start])
-                if (tries := tries - 1) < 0:
-                    break
+    found = blocks(text)
+    tries = _CLOSINGS
+    for block in reversed(found):
+        for source in _versions(text, block):
+            if defines.search(source):
+                if parse(source) is not None:
+                    return Excerpt(source, text[: found[0].start])
+                broken = broken or Excerpt(source, text[: found[0].start])
+            if (tries := tries - 1) < 0:
+                break
     return without_prose(text, defines) or broken or Excerpt(text)
 
 

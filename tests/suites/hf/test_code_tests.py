@@ -506,3 +506,13 @@ def test_no_test_is_in_the_memory_of_a_program(tmp_path: Path) -> None:
         "in an argument": True,
     }
     assert verdicts["in the tests"].held_out_remark == "The program fails its tests: an answer is wrong."
+
+
+def test_a_program_is_found_in_prose_and_with_a_fence_in_its_docstring() -> None:
+    case = CodeCase("f", "Write f.", ("assert f() == 1",), style="mbpp")
+    plain = "def f():\n    return 1\n"
+    assert extract_program(f"Sure! Here it is:\n\n{plain}\nHope it helps.", case) == plain
+    documented = 'def f():\n    """Doc.\n\n```\nf()\n```\n    """\n    return 1\n'
+    assert extract_program(f"```python\n{documented}```\n", case) == documented
+    # As a run of before was read: up to the first fence.
+    assert extract_program(f"```python\n{documented}```\n", case, 1) == 'def f():\n    """Doc.\n\n'
