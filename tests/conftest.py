@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.recorded import copied, recorded, recorded_result
 from tests.small import small
+from tests.thinning import INVARIANTS
 from tests.unflushed import flush_nothing
 
 __all__ = ["copied", "recorded", "recorded_result", "small"]
@@ -25,16 +24,12 @@ __all__ = ["copied", "recorded", "recorded_result", "small"]
 settings.register_profile("trace-bench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("trace-bench")
 
-TOP = Path(__file__).parents[1]
 GROUPS = ("docker", "modal", "gpu", "lean", "slow")
 LEAST, PART = 6, 5
 """Without --full, properties are tried on one example in `PART`, and on `LEAST` at least."""
 ROW, SHARE = 4, 3
 """Without --full, one in `SHARE` of a row of `ROW` or more parameters is tried. The others are slow, as are those that
-the row marks itself, if it does. Not so in `INVARIANTS`."""
-PAGES = tuple(f"docs/design/{page}.md" for page in ("code-tests", "durability", "integrity", "secrets"))
-INVARIANTS = frozenset(name for page in PAGES for name in re.findall(r"tests/[\w/]+\.py", (TOP / page).read_text()))
-"""Test files that guard an invariant: the design pages about invariants name them, and all their rows are tried."""
+the row marks itself, if it does. Not so in `tests.thinning.INVARIANTS`."""
 _ran: Counter[str] = Counter()
 _skipped: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import INVARIANTS
-from tests.thinning import thinned
+from tests.thinning import INVARIANTS, thinned
 
 TOP = Path(__file__).resolve().parents[1]
 PROPERTY = """

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+TOP = Path(__file__).parents[1]
+PAGES = tuple(f"docs/design/{page}.md" for page in ("code-tests", "durability", "integrity", "secrets"))
+INVARIANTS = frozenset(name for page in PAGES for name in re.findall(r"tests/[\w/]+\.py", (TOP / page).read_text()))
+"""Test files that guard an invariant: the design pages about invariants name them, and all their rows are tried."""
 
 
 def slow_is_asked(request: pytest.FixtureRequest) -> bool:
