@@ -30,7 +30,9 @@ def engine_answers() -> bool:
 
 def base_image() -> str:
     """The tag of the test image; makes it first if the engine does not have it (half a minute, once)."""
-    with (Path(tempfile.gettempdir()) / "trace-bench-test-image.lock").open("w") as lock:
+    lock_file = Path(__file__).parents[1] / ".cache" / "test-image.lock"  # of all groups of tests
+    lock_file.parent.mkdir(exist_ok=True)
+    with lock_file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _has(BASE_IMAGE):
             if shutil.which("mmdebstrap"):

@@ -94,7 +94,7 @@ def make_base(engine: DockerClient, progress: Progress) -> str:
             *(f"--customize-hook={hook}" for hook in hooks),
             _codename(), str(archive), "-",
         ]  # fmt: skip
-        _run(command, f"make a base with {command[0]}", stdin="\n".join(sources) + "\n")
+        _run([*_own_mounts(), *command], f"make a base with {command[0]}", stdin="\n".join(sources) + "\n")
         packages = sorted(listing.read_text("utf-8").split())
         identity = "packages:" + hashlib.sha256("\n".join([_recipe(), *packages]).encode()).hexdigest()
         tag = identity.removeprefix("packages:")[:12]
@@ -190,6 +190,17 @@ def _need_mmdebstrap(progress: Progress) -> None:
     _run(["apt-get", "update", "-qq"], "update apt's lists to install mmdebstrap", env=environment)
     install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"]
     _run(install, "install mmdebstrap", env=environment)
+
+
+def _own_mounts() -> list[str]:
+    """The beginning of a command line that gives a command its own mount namespace; empty where the kernel refuses one.
+
+    What the command mounts then ends with it, however it ends. A mount that is left below a temporary folder would lead
+    whatever removes the folder into /proc and /sys.
+    """
+    prefix = ["unshare", "--mount"]
+    allowed = shutil.which(prefix[0]) and subprocess.run([*prefix, "true"], capture_output=True, check=False)
+    return prefix if allowed and allowed.returncode == 0 else []
 
 
 def _run(command: list[str], doing: str, *, stdin: str | None = None, env: dict[str, str] | None = None) -> str:
