@@ -7,6 +7,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -44,7 +45,8 @@ class Held:
 
     def __init__(self, folder: Path, code: str, **spec: Any) -> None:
         self.out = folder / "out"
-        self.socket = str(folder / "run" / "holder")
+        self._run = tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp")  # the path of a socket must be short
+        self.socket = str(Path(self._run.name) / "run" / "holder")
         command = [sys.executable, "-I", "-c", PRELUDE + code, "--out", str(self.out), "--tmp", str(folder)]
         full = {
             "command": command,
@@ -112,6 +114,7 @@ class Held:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+        self._run.cleanup()
 
     async def _ended(self) -> None:
         for bridge in self.bridges:

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tests.forking import ForkingSpawner  # noqa: E402
-from tests.suites.kernelbench.attacks import CREDIT, HONEST, PROBLEMS, Attack, all_attacks, source_of  # noqa: E402
+from tests.suites.kernelbench.attacks import CREDIT, HONEST, PROBLEMS, Attack, all_attacks, by_kind, source_of  # noqa: E402
 from tests.suites.kernelbench.naive import conclude, forked  # noqa: E402
 from trace_bench.suites.kernelbench import bench as bench_module  # noqa: E402
 from trace_bench.suites.kernelbench.bench import Bench  # noqa: E402
@@ -26,7 +26,16 @@ PATIENCE = 30.0
 _ATTACKS = [attack for attack in all_attacks() if not attack.gpu]
 
 
-@pytest.mark.parametrize("attack", _ATTACKS, ids=lambda attack: attack.name)
+def _attacks() -> list[object]:
+    """All attacks; one of each kind runs without --full, since the judge takes seconds for each."""
+    found = []
+    for attacks in by_kind().values():
+        for number, attack in enumerate(attack for attack in attacks if not attack.gpu):
+            found.append(pytest.param(attack, marks=[pytest.mark.slow] if number else [], id=attack.name))
+    return found
+
+
+@pytest.mark.parametrize("attack", _attacks())
 def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
     deadline = time.monotonic() + PATIENCE
     while True:  # a busy machine is no clock, and four tries may all meet the same busy second
@@ -42,7 +51,7 @@ def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
         assert found is None, found
 
 
-@pytest.mark.parametrize("attack", _ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", _attacks())
 def test_our_judge_gives_no_credit_and_goes_on(attack: Attack) -> None:
     found = forked(lambda: _judged(attack), 60)
     assert found is not None, "the judge has not survived it"

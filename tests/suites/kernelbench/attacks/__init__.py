@@ -177,9 +177,11 @@ def source_of(attack: Attack) -> str:
     return f"{_HONEST}\n\n{attack.body.strip()}\n"
 
 
+def by_kind() -> dict[str, tuple[Attack, ...]]:
+    """The attacks by what they abuse: those of each module here."""
+    names = [module.name for module in iter_modules(__path__)]
+    return {name: import_module(f"{__name__}.{name}").ATTACKS for name in names}
+
+
 def all_attacks() -> tuple[Attack, ...]:
-    """Those of all modules here."""
-    found: list[Attack] = []
-    for module in iter_modules(__path__):
-        found += import_module(f"{__name__}.{module.name}").ATTACKS
-    return tuple(found)
+    return tuple(attack for attacks in by_kind().values() for attack in attacks)
