@@ -77,6 +77,7 @@ def test_a_search_that_has_nothing_to_gain_and_asks_no_model_ends_by_itself(cont
     assert memory.told("search.stalled") == [{"calls": 0, "requests": MOST_REQUESTS}] and memory.calls == []
 
 
+@pytest.mark.slow
 def test_a_stalled_search_with_an_agent_ends_as_well(context: Any) -> None:
     memory = context(greeting(), lambda *_: "nothing that can be used", budget=Budget(evaluations=1000))
     memory.search(PrioritySearch, **endless("PrioritySearch"))

@@ -35,6 +35,7 @@ def _attacks() -> list[object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", _attacks())
 def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
     deadline = time.monotonic() + PATIENCE
