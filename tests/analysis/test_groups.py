@@ -308,15 +308,19 @@ def test_jobs_of_a_run_without_its_manifest_are_said_to_be_those_that_ended(
 @pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("by", ["task,trainer", "trainer"])
 def test_on_a_narrow_terminal_the_table_fits_and_the_mean_stays(
-    by: str, width: int, recorded: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    by: str, width: int, copied: RunLayout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for path in copied.jobs.glob("*/results.json"):  # held-out scores are of a secret seed, and their texts vary
+        row = json.loads(path.read_text())
+        held_out = -0.0123 - row["seed"] / 1000
+        row |= {"score_test": held_out, "metrics_test": dict.fromkeys(row["metrics_test"], held_out)}
+        path.write_text(json.dumps(row))
     monkeypatch.setattr("trace_bench.display.console.screen", lambda: Screen(width, styled=False))
-    lines = printed(capsys, recorded, "table", by).splitlines()
+    lines = printed(capsys, copied, "table", by).splitlines()
     header = next(line for line in lines if line.startswith("trainer"))
     rows = [line for line in lines if line.startswith(("NoOp ", "PrioritySearch "))]
     assert len(rows) == (9 if by == "task,trainer" else 3) and all(len(line) <= width for line in [header, *rows])
-    assert "held-out" in header and "95 % CI" in header
-    assert width == 80 or "validation" in header, "held-out numbers are of a secret seed, and may be long"
+    assert "validation" in header and "95 % CI" in header
     assert all(len(line) <= width for line in lines), "sentences are folded"
     assert "all: unprotected" in lines
     assert (f"{KNAPSACK}  higher is better" in lines) == (by == "task,trainer")
