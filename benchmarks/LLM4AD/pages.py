@@ -47,9 +47,9 @@ are built and judged alike:
 * **Scores** are in natural units, in the direction of the table; a program's is the mean over instances. An instance
   on which it fails, or breaks a rule, costs what is worst on that very instance, and the feedback says which rule and
   where.
-* **`gap`** is a metric of every task, by which tasks are averaged: 0 at the score of the template, 1 at the best known
-  score ([how](../../design/tasks.md)). **`normalised`** is another: 1 at the bound (or the target that the page names),
-  0 for a failure.
+* **`gap`** is the number by which tasks are averaged: 0 at the score of the template, 1 at the best known score where
+  one is known, else at that of the reference program, on the same instances ([how](../../design/tasks.md#gaps)). The
+  metric **`normalised`** is 1 at the bound (or the target that the page names), and 0 for a failure.
 * **Sizes.** `size: small`, `standard` (the default) or `large` sets the arguments that shape instances; `test_size`
   sets those of held-out instances alone.
 

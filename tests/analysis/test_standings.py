@@ -15,12 +15,13 @@ from trace_bench.analysis.frames import jobs_frame
 from trace_bench.analysis.group_tables import caveats, main_table
 from trace_bench.analysis.groups import jobs_of, summarise_groups
 from trace_bench.analysis.leaderboard_table import leaderboard_lines
-from trace_bench.analysis.standings import Standings, page, standings_of, write_standings
+from trace_bench.analysis.standings import Standings, page, standings_of
 from trace_bench.analysis.statistics import estimate
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.records.leaderboard import rank
 from trace_bench.records.reading import read_rows
+from trace_bench.records.tables import write_standings
 from trace_bench.report.content import Report, read_source
 
 
@@ -126,7 +127,8 @@ def test_a_page_without_anything_says_why() -> None:
 def test_the_page_of_a_run_can_be_derived_again(recorded: RunLayout, tmp_path: Path) -> None:
     written = recorded.leaderboard_md.read_bytes()
     copy = RunLayout(tmp_path / recorded.run_id)
-    copy.root.mkdir()
+    copy.make()
+    copy.yardsticks.write_bytes(recorded.yardsticks.read_bytes())
     write_standings(copy, read_rows(recorded))
     assert copy.leaderboard_md.read_bytes() == written and b"18 jobs are left out" in written
 

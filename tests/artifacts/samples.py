@@ -207,6 +207,19 @@ SAMPLES: dict[str, Any] = {
         "run_id": "r",
         "files": [{"path": "a", "size": 1, "sha256": HASH, "schema_name": None}],
     },
+    "yardsticks": {
+        "yardsticks": [
+            {
+                "task_id": "llm4ad:a",
+                "eval_kwargs": {"n_instance": 2},
+                "seed": 1,
+                "direction": "minimize",
+                "program": "programs/reference.py",
+                "identity": HASH,
+                "reference": {"validate": {"validate-0": 2.0}},
+            }
+        ]
+    },
     "replay": {"run_id": "r", "recorded_run": "q", "jobs": 1, "equal": 1, "exact": 0},
     "reproduction": {
         "recorded_run": "r",

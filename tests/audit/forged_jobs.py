@@ -9,7 +9,10 @@ from typing import Any
 
 from tests.audit.forger import Forger, Forgery, forgery
 from trace_bench.artifacts.layout import JobLayout
+from trace_bench.artifacts.writers import write_json
 from trace_bench.artifacts.yamlio import read_state, write_state
+from trace_bench.records.gaps import Gaps
+from trace_bench.records.reading import last_result, read_meta, read_row
 
 JOB_FORGERIES: list[Forgery] = []
 finds: Callable[..., Any] = partial(forgery, JOB_FORGERIES)
@@ -75,6 +78,11 @@ def better_examples(forger: Forger, by: float, split: str = "validate") -> float
             row["score_test"] = row["metrics_test"]["score"] = mean
         else:
             row["score_best"] = row["score_final"] = row["metrics_best"]["score"] = row["metrics_final"]["score"] = mean
+    meta = read_meta(forger.good)
+    assert meta is not None
+    write_json(
+        forger.good.results, Gaps.read(forger.run).put(read_row(forger.good.results), last_result(forger.good, meta))
+    )
     return mean
 
 

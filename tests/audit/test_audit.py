@@ -98,8 +98,9 @@ def test_a_folder_that_is_not_there_is_a_mistake() -> None:
 def killed(copied: RunLayout) -> RunLayout:
     """As if its controller had died in the middle of the last job."""
     lines = copied.events.read_text().splitlines()
-    last = json.loads(lines[-2])["job_id"]
-    copied.events.write_text("\n".join(lines[:-2]) + '\n{"t":"2026-')
+    (*_, end) = (number for number, line in enumerate(lines) if json.loads(line)["event"] == "job.end")
+    last = json.loads(lines[end])["job_id"]
+    copied.events.write_text("\n".join(lines[:end]) + '\n{"t":"2026-')
     copied.job(last).results.unlink()
     change(copied.job(last).meta, status="running", attempts=[])
     salt = json.loads(copied.lock.read_text())["salt"]

@@ -15,6 +15,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli.displays import Display, JsonLines, Lines, Output, first_sentence
 from trace_bench.execution.events import (
     CandidateEvaluated,
+    GapsMeasured,
     JobFinished,
     JobQueued,
     JobRetried,
@@ -30,7 +31,7 @@ from trace_bench.execution.events import (
 
 EVENTS = (
     "run.start", "job.reuse", "job.queue", "job.start", "job.up", "job.step", "job.wait", "job.retry", "job.end",
-    "job.skip", "run.end",
+    "job.skip", "gaps.measure", "run.end",
 )  # fmt: skip
 
 
@@ -53,6 +54,7 @@ def _whole_run(display: Display) -> None:
     display.notify(JobFinished(jobs[1], row(jobs[1])))
     display.notify(JobFinished(jobs[2], failed(jobs[2])))
     display.notify(JobSkipped(jobs[3], skipped(jobs[3])))
+    display.notify(GapsMeasured(2))
     display.notify(RunEnded(RUN_ID, LAYOUT))
     display.close(1)
 
@@ -91,6 +93,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
         f"ok     000000000001  {name}  -3 -> -0.5  2.0 s  $0.2500  [2/4, $0.5000]",
         f"failed {two}  task: build_error: It does not build.  $0.2500  [3/4, $0.7500]",
         f"skip   000000000003  {name}  another job failed, and fail_fast is set  [4/4, $0.7500]",
+        "gap    scoring 2 reference programs on the same instances",
     ]
 
 
@@ -197,7 +200,7 @@ def test_json_lines_say_everything_in_order(capsys: pytest.CaptureFixture[str]) 
         ("run.start", ""), ("job.reuse", "0"), ("job.queue", "1"), ("job.start", "1"), ("job.start", "2"),
         ("job.up", "1"), ("job.up", "2"),
         ("job.step", "1"), ("job.wait", "1"), ("job.retry", "2"), ("job.end", "1"), ("job.end", "2"), ("job.skip", "3"),
-        ("run.end", ""),
+        ("gaps.measure", ""), ("run.end", ""),
     ]  # fmt: skip
     for line in lines:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["t"])

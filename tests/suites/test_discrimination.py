@@ -1,4 +1,4 @@
-"""What makes tasks tell programs apart: sizes, levels of the reference, and the gap to the best known score."""
+"""What makes tasks tell programs apart: sizes, levels of the reference, and best known scores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from trace_bench.errors import ConfigError
-from trace_bench.suites.best_known import BestKnown, digest, name_of, score_of
+from trace_bench.suites.best_known import BestKnown, digest, name_of
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
-from trace_bench.worker.evaluate import evaluate_state
+from trace_bench.worker.evaluate import best_known, evaluate_state, mean_best_known
 from trace_bench.worker.problem import Problem, Programs
 from trace_bench.worker.program_check import check_programs
 
@@ -195,48 +195,31 @@ def test_levels_are_checked_as_programs(folder: Path, build_at: Build, programs:
     assert by_name["level 1"] < by_name["level 2"] < by_name["reference.py"]
 
 
-# --------------------------------------------------------------------------------------------------------------- gap
+# ------------------------------------------------------------------------------------------------------- best known
 
 
-def test_the_gap_is_0_for_the_template_and_1_for_the_best_known(
-    folder: Path, build_at: Build, programs: Programs
-) -> None:
+def test_a_score_beyond_the_best_known_one_says_so(folder: Path, build_at: Build, programs: Programs) -> None:
     know(folder, build_at(folder))
     problem = build_at(folder)
-    gaps = [rollout.metrics["gap"] for rollout in scored(problem, "template.py", programs)]
-    assert gaps == [0, 0] and load_task_spec(folder).metrics["gap"].direction == "maximize"
-    instances = [e.reference["top"] for e in problem.train]
-    span = sum(0.75 * top - top // 5 for top in instances) / len(instances)
-    found = scored(problem, "reference.py", programs)
-    for rollout, top in zip(found, instances, strict=True):
-        assert rollout.metrics["gap"] == pytest.approx((top * 4 // 5 - top // 5) / span)
+    for rollout, top in zip(scored(problem, "reference.py", programs), tops(problem), strict=True):
         assert f"better than the best known score, {0.75 * top:.10g} (made up)" in rollout.feedback
     assert "best known" not in scored(problem, "template.py", programs)[0].feedback
 
 
-def test_a_failure_costs_the_gap_of_the_worst_score(folder: Path, build_at: Build, programs: Programs) -> None:
+def test_the_scorer_knows_the_best_score_of_instances_in_the_table_alone(folder: Path, build_at: Build) -> None:
     know(folder, build_at(folder))
     problem = build_at(folder)
-    top = problem.train[0].reference["top"]
-    span = sum(0.75 * t - t // 5 for t in tops(problem)) / 2
-    for source in (PROGRAMS["broken.py"], "def guess(top) return 3"):
-        (rollout, *_) = evaluate_state(problem, {"code": source}, problem.train, programs)
-        assert rollout.failed and rollout.metrics["gap"] == pytest.approx(-(top // 5) / span)
+    assert [best_known(problem, e) for e in problem.train] == [0.75 * top for top in tops(problem)]
+    assert mean_best_known(problem, problem.train) == pytest.approx(0.75 * sum(tops(problem)) / 2)
+    other = build_at(folder, seed=77)
+    assert [best_known(other, e) for e in other.train] == [None, None]
+    assert mean_best_known(other, (*problem.train, *other.train)) is None
 
 
-def test_the_gap_of_other_instances_is_estimated_from_the_means_of_the_table(
-    folder: Path, build_at: Build, programs: Programs
-) -> None:
+def test_the_gap_is_no_metric_of_a_sandbox(folder: Path, build_at: Build, programs: Programs) -> None:
     know(folder, build_at(folder))
-    problem = build_at(folder, seed=77)
-    for rollout, top in zip(scored(problem, "reference.py", programs), tops(problem), strict=True):
-        assert rollout.metrics["gap"] == pytest.approx((top * 4 // 5 - 0.2 * top) / (0.55 * top), abs=1e-6)
-        assert "best known" not in rollout.feedback
-
-
-def test_without_a_table_there_is_no_gap(folder: Path, build_at: Build, programs: Programs) -> None:
-    assert "gap" not in scored(build_at(folder), "template.py", programs)[0].metrics
     assert "gap" not in load_task_spec(folder).metrics
+    assert "gap" not in scored(build_at(folder), "template.py", programs)[0].metrics
 
 
 def test_published_files_are_judged_by_their_best_known_scores(
@@ -252,15 +235,10 @@ def test_published_files_are_judged_by_their_best_known_scores(
     assert shares == pytest.approx([20 / 80, 20 / 50, 20 / 100])
     second = scored(problem, "reference.py", programs)[1]
     assert "better than the best known score, 50 (a paper)" in second.feedback
-    assert second.metrics["gap"] == pytest.approx((80 - 10) / (50 - 10), abs=1e-6), "the template is taken to be at 0.2"
+    assert [best_known(problem, e) for e in problem.train] == [80, 50, None]
 
 
 def test_a_broken_table_is_the_tasks_fault(folder: Path) -> None:
     (folder / "best_known.json").write_text("[]")
     with pytest.raises(Exception, match=r"best_known.json: must be an object"):
         BestKnown.of(folder)
-
-
-def test_the_inverse_of_a_share_is_found_in_either_direction() -> None:
-    assert score_of(lambda score: 10 / score, 0.5, (1000.0, 10.0)) == pytest.approx(20)
-    assert score_of(lambda score: score / 10, 0.5, (0.0, 10.0)) == pytest.approx(5)

@@ -9,6 +9,7 @@ from trace_bench.analysis.statistics import Estimate, Interval
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta
+from trace_bench.records.gaps import Gaps
 from trace_bench.records.rows import GAP, NORMALISED
 
 
@@ -19,14 +20,17 @@ def normalised_bounds(run: RunLayout, jobs: Iterable[tuple[str, str]]) -> dict[s
         jobs: pairs of a task and the id of a job of it.
     """
     found: dict[str, Interval | None] = {}
+    gaps = Gaps.read(run)
     for task, job_id in jobs:
         if task in found:
             continue
         try:
-            objective = read_model(JobMeta, run.job(job_id).meta.read_bytes()).objective
+            meta = read_model(JobMeta, run.job(job_id).meta.read_bytes())
         except (OSError, JsonError):
             continue
-        metric = objective.metrics.get(NORMALISED) if GAP not in objective.metrics else None  # a gap has no bounds
+        metrics = meta.objective.metrics
+        has_gap = meta.task_id in gaps.tasks or GAP in metrics  # a gap has no bounds
+        metric = None if has_gap else metrics.get(NORMALISED)
         known = metric.range if metric is not None else None
         found[task] = (min(known), max(known)) if known is not None else None
     return {task: bounds for task, bounds in found.items() if bounds is not None}

@@ -22,6 +22,7 @@ from trace_bench.display.text import csv_cell
 from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld
 from trace_bench.records.reading import last_result, read_meta
+from trace_bench.records.rows import GAP
 from trace_bench.secrets import known
 
 Table = Literal["scores", "jobs", "steps", "calls"]
@@ -60,7 +61,7 @@ def scores_of(run: RunLayout, row: Results) -> list[Row]:
     who |= {"optimizer": row.resolved_optimizer, "outcome": outcome_of(row), "direction": row.score_direction}
     meta, result = _evidence(run, row)
     if meta is not None and result is not None:
-        return [{**who, **found} for found in _from_result(meta, result)]
+        return [{**who, **found} for found in (*_from_result(meta, result), *_gaps(row, result))]
     return [{**who, **found} for found in row_scores(row)]
 
 
@@ -153,13 +154,29 @@ def _from_result(meta: JobMeta, result: WorkerResult) -> Iterator[Row]:
             counts = {"examples": len(examples), "failed_examples": sum(example.failed for example in examples)}
             values: dict[str, float | None] = {SCORE: mean}
             found = scores.metrics.get(split, {})  # type: ignore[call-overload]
-            values |= {name: found[name] for name in meta.objective.metrics if name in found and name != SCORE}
+            values |= {
+                name: found[name] for name in meta.objective.metrics if name in found and name not in (SCORE, GAP)
+            }
             for metric, value in values.items():
                 if value is not None:
                     declared = meta.objective.metrics.get(metric)
                     direction = declared.direction if declared and metric != SCORE else meta.score_direction
                     yield {"state": state, "split": split, "metric": metric, "direction": direction, "value": value,
                            **counts}  # fmt: skip
+
+
+def _gaps(row: Results, result: WorkerResult) -> Iterator[Row]:
+    """The gaps of a job, which are in its row alone."""
+    for state, split, metrics in (
+        ("initial", None, row.metrics_initial), ("final", None, row.metrics_final), ("best", None, row.metrics_best),
+        ("best", "test", row.metrics_test),
+    ):  # fmt: skip
+        scores: StateScores | None = getattr(result.scores, state)
+        if GAP in metrics and scores is not None:
+            examples = [example for example in scores.examples if example.split == (split or scores.selection_split)]
+            yield {"state": state, "split": split or scores.selection_split, "metric": GAP, "direction": "maximize",
+                   "value": metrics[GAP], "examples": len(examples),
+                   "failed_examples": sum(example.failed for example in examples)}  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------- writing

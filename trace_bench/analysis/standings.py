@@ -5,8 +5,8 @@ over seeds, with Student's t interval over the tasks. Only tasks whose score is 
 take part, and only configurations that have a result on every one of them are ranked. Others are listed below.
 Of the other tasks the best configurations are listed, each in its own units.
 
-The page follows from the rows alone, so that anybody can derive it again. It is made without pandas and without
-``scipy.stats``, which a run would have to wait for at its end.
+The page follows from rows and yardsticks alone, so that anybody can derive it again. It is made without pandas and
+without ``scipy.stats``, which a run would have to wait for at its end.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Standings:
         left_out: jobs that do not count only because a candidate could have written their score.
         hardware: of the scores that depend on it.
         unmet: sentences about jobs that could not run on the machine.
+        gaps: sentences about what gaps were measured by.
     """
 
     tasks: Sequence[str]
@@ -88,6 +89,7 @@ class Standings:
     left_out: int
     hardware: Sequence[str] = ()
     unmet: Sequence[str] = ()
+    gaps: Sequence[str] = ()
 
 
 def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False) -> Standings:
@@ -130,12 +132,21 @@ def preload() -> None:
 
 
 def write_standings(
-    run: RunLayout, rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False
+    run: RunLayout,
+    rows: Sequence[Results],
+    gaps: Sequence[str] = (),
+    *,
+    unprotected: bool = False,
+    failed: bool = False,
 ) -> None:
-    """``leaderboard.md`` of `rows`; equal rows give equal bytes. Not flushed: it can be rebuilt."""
+    """``leaderboard.md`` of `rows`; equal rows give equal bytes. Not flushed: it can be rebuilt.
+
+    Args:
+        gaps: sentences about the gaps of the run (`trace_bench.records.gaps`).
+    """
     found = standings_of(rows, unprotected=unprotected, failed=failed)
     name = rows[0].run_id if rows else run.run_id
-    write_text(run.leaderboard_md, page(name, found), durable=False)
+    write_text(run.leaderboard_md, page(name, replace(found, gaps=gaps)), durable=False)
 
 
 def _standing(members: Sequence[tuple[Task, Results]], able: set[str], variant: str) -> Standing:
@@ -218,7 +229,7 @@ def page(run_id: str, found: Standings) -> str:
         parts.append(f"{jobs} left out as unprotected: a candidate could have written its own score.")
     if sentence := hardware_sentence(found.hardware):
         parts.append(markdown_text(sentence))
-    parts += map(markdown_text, found.unmet)
+    parts += map(markdown_text, (*found.unmet, *found.gaps))
     parts += _notes(found)
     return "\n\n".join(parts) + "\n"
 
@@ -282,7 +293,7 @@ def _notes(found: Standings) -> list[str]:
         return []
     lines = [
         "held-out, validation: the mean over tasks of each task's mean over seeds, of the state that validation data "
-        "chose; 1 is a task's bound or target, 0 a failure.",
+        "chose: the gap of a task that has one, else its normalised score (1 is the bound or target, 0 a failure).",
         f"Interval: Student's t over the tasks' means, {100 * LEVEL:g} % (clustered by task: Miller 2024, "
         "arXiv:2411.00640, section 2.2); over the seeds where there is one task. covers: below ten values, the share "
         "of simulated intervals that held the truth.",

@@ -36,6 +36,36 @@ class FilesIndex(Model):
     files: tuple[FileEntry, ...]
 
 
+class Yardstick(Model):
+    """The scores by which gaps of one task, with its arguments and one seed, are measured. Natural units.
+
+    Attributes:
+        direction: of the scores.
+        program: the task's reference program: its file below the task's folder.
+        identity: hash of all that the scores follow from; equal ones can be shared.
+        reference: scores of `program` by split and example.
+        best_known: best known scores of these very instances, as far as a table or a file has them. They go before
+            `reference`.
+        problem: why the scores are missing; empty if they are complete.
+    """
+
+    task_id: str
+    eval_kwargs: dict[str, JsonValue]
+    seed: int
+    direction: Direction
+    program: str
+    identity: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    reference: dict[Split, dict[str, float]] = {}
+    best_known: dict[Split, dict[str, float]] = {}
+    problem: str = ""
+
+
+class Yardsticks(Model):
+    """``yardsticks.json``: the yardsticks of a run."""
+
+    yardsticks: tuple[Yardstick, ...]
+
+
 class ParetoPoint(Model):
     """A state of the history that no other one dominates.
 

@@ -122,6 +122,8 @@ class RunLayout:
     git = Below("meta", "git.json")
     replay = Below("meta", "replay.json")
     """Of a replay: how it compares with the run that it repeats."""
+    yardsticks = Below("meta", "yardsticks.json")
+    """Scores of reference programs and best known scores, by which gaps are measured."""
     files_index = Below("meta", "files_index.json")
     log = Below("meta", "controller.log")
     """What the run's controllers did and decided; a log for people, from which nothing is derived."""
@@ -178,6 +180,7 @@ _SCHEMAS = {
     "meta/git.json": "git",
     "meta/files_index.json": "files_index",
     "meta/replay.json": "replay",
+    "meta/yardsticks.json": "yardsticks",
     "summary.json": "summary",
     "events.jsonl": "event",
     "job_meta.json": "job_meta",

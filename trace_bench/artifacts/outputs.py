@@ -76,12 +76,14 @@ class BuildReport(Model):
 
     Attributes:
         bound: mean over the training examples of what no answer can beat, natural units; None where one has no bound.
+        best_known: mean over the training examples of the best known scores, natural units; None where one has none.
     """
 
     direction: Direction
     parameters: tuple[ParameterReport, ...]
     examples: dict[Split, Count]
     bound: float | None = None
+    best_known: float | None = None
     programs: tuple[ProgramReport, ...] = ()
 
 
@@ -162,7 +164,8 @@ class Failure(Model):
 
 
 class ExampleScore(Model):
-    """One example in an official score; `failed` marks the failure score of a candidate that failed."""
+    """One example in an official score; `failed` marks the failure score of a candidate that failed. `best_known` is
+    the best known score of this very instance, natural units."""
 
     split: Split
     id: str
@@ -170,6 +173,7 @@ class ExampleScore(Model):
     failed: bool = False
     feedback: str = ""
     metrics: Metrics = {}
+    best_known: float | None = None
 
 
 class StateScores(Model):
@@ -193,9 +197,14 @@ class StateScores(Model):
         return self.train if self.validate_ is None else self.validate_
 
     @property
+    def selection_split(self) -> Split:
+        """The split of `selection`."""
+        return "train" if self.validate_ is None else "validate"
+
+    @property
     def selection_metrics(self) -> Metrics:
         """The metrics of the same split."""
-        return self.metrics.get("train" if self.validate_ is None else "validate", {})
+        return self.metrics.get(self.selection_split, {})
 
 
 class Scores(Model):

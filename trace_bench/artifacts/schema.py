@@ -42,6 +42,7 @@ _TITLES: dict[str, tuple[Any, str]] = {
     "env": (records.EnvInfo, "env.json: the machine and its settings"),
     "git": (records.GitInfo, "git.json: the code that ran"),
     "files_index": (derived.FilesIndex, "files_index.json: every file of a run"),
+    "yardsticks": (derived.Yardsticks, "yardsticks.json: what gaps are measured by"),
     "replay": (derived.ReplayReport, "replay.json: how a replay compares with its recording"),
     "reproduction": (reproduction.Reproduction, "reproduction.json: what came of making a run again"),
     "summary": (derived.Summary, "summary.json: counts of a run"),

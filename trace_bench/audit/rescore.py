@@ -152,15 +152,10 @@ def recorded_scores(row: Results, result: WorkerResult | None) -> list[Recorded]
     for state in STATES:
         scores: StateScores | None = getattr(result.scores, state)
         for split, metric, value in values_of(scores) if scores is not None else ():
-            place = (state, None if scores is not None and split == selection_of(scores) else split, metric)
+            place = (state, None if scores is not None and split == scores.selection_split else split, metric)
             if place not in known or known[place] != value:
                 found.append(Recorded(state, split, metric, "result.json", value))
     return found
-
-
-def selection_of(scores: StateScores) -> Split:
-    """The split that states are compared on."""
-    return "train" if scores.validate_ is None else "validate"
 
 
 def values_of(scores: StateScores) -> Iterator[tuple[Split, str, float]]:
@@ -227,7 +222,7 @@ def _checks(
     tolerance = prepared.tolerance(planned)
     for score in recorded:
         scores: StateScores | None = getattr(result.scores, score.state)
-        split: Split = score.split or (selection_of(scores) if scores is not None else "validate")
+        split: Split = score.split or (scores.selection_split if scores is not None else "validate")
         values = {} if scores is None else {(s, metric): value for s, metric, value in values_of(scores)}
         found = values.get((split, score.metric))
         if score.value is None and found is None:

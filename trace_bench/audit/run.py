@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from trace_bench.artifacts.derived import Summary
+from trace_bench.artifacts.derived import Summary, Yardstick, Yardsticks
 from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, loads
 from trace_bench.artifacts.layout import RunLayout
@@ -25,6 +25,7 @@ from trace_bench.config.models import RunConfig
 from trace_bench.errors import TraceBenchError
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.matrix import Job
+from trace_bench.records.gaps import Gaps
 from trace_bench.resources import package_hash
 from trace_bench.suites.spec import Task
 
@@ -55,6 +56,7 @@ class AuditedRun:
     git: GitInfo | None
     journal: Journal
     entries: Mapping[str, ManifestEntry]
+    yardsticks: Sequence[Yardstick]
     has_index: bool
     rows: dict[str, Results] = field(default_factory=dict)
     config: RunConfig | None = None
@@ -62,6 +64,11 @@ class AuditedRun:
     why_not_expanded: str = ""
     planned: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
     tasks: Mapping[str, Task] = field(default_factory=dict)
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        """The yardsticks by problem."""
+        return Gaps.of(self.yardsticks)
 
     @property
     def run_id(self) -> str:
@@ -153,6 +160,8 @@ def open_run(folder: Folder, layout: RunLayout, findings: Findings) -> AuditedRu
             at = findings.in_file(layout.relative(layout.manifest))
             at.wrong("tables.manifest", entry.job_id, "listed twice", "listed once")
         entries[entry.job_id] = entry
+    measured = folder.size(layout.relative(layout.yardsticks)) is not None
+    yardsticks = read(Yardsticks, layout.yardsticks) if measured else None
     return AuditedRun(
         folder=folder,
         layout=layout,
@@ -164,6 +173,7 @@ def open_run(folder: Folder, layout: RunLayout, findings: Findings) -> AuditedRu
         git=read(GitInfo, layout.git),
         journal=read_journal(folder, layout, findings),
         entries=entries,
+        yardsticks=yardsticks.yardsticks if yardsticks is not None else (),
         has_index=folder.size(layout.relative(layout.files_index)) is not None,
     )
 

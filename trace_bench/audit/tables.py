@@ -14,9 +14,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.derived import ReplayReport, Summary
+from trace_bench.artifacts.derived import ReplayReport, Summary, Yardsticks
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ManifestEntry, Results
+from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun
@@ -54,6 +55,7 @@ def check_tables(run: AuditedRun) -> None:
         made.make()
         tags = run.manifest.tags if run.manifest is not None else ()
         write_tables(made, rows, len(run.entries) or len(rows), tags)
+        write_json(made.yardsticks, Yardsticks(yardsticks=tuple(run.yardsticks)), durable=False)
         write_standings(made, rows)
         _check_summary(run, run.at(layout.summary), made.summary)
         _check_csv(run, CSV, run.at(layout.results_csv), made.results_csv)

@@ -21,6 +21,7 @@ from trace_bench.display.text import clean_line, escape_line
 from trace_bench.execution.events import (
     CandidateEvaluated,
     Event,
+    GapsMeasured,
     JobFinished,
     JobQueued,
     JobRetried,
@@ -139,6 +140,8 @@ class Lines(Display):
                 if self._skipped <= SKIPS:
                     reason = first_sentence(row.feedback) or job.reason
                     self._job_ended(f"skip   {name_of(job)}  {reason}".rstrip(), row)
+            case GapsMeasured(programs):
+                self.note(measuring(programs))
             case RunEnded() if self._skipped > SKIPS:
                 self.note(f"skip   and {self._skipped - SKIPS} more")
             case CandidateEvaluated(job, line) if self._verbosity:
@@ -242,6 +245,12 @@ def name_of(job: JobView) -> str:
 def why(row: Results) -> str:
     """``boundary: kind: first sentence`` of a failed job."""
     return f"{row.failure_boundary}: {row.failure_kind or '?'}: {first_sentence(row.feedback)}"
+
+
+def measuring(programs: int) -> str:
+    """The line about reference programs that are about to be scored."""
+    what = "1 reference program" if programs == 1 else f"{programs} reference programs"
+    return f"gap    scoring {what} on the same instances"
 
 
 def lacking(host: str) -> str:

@@ -18,6 +18,7 @@ from trace_bench.errors import ExitCode
 from trace_bench.execution.events import (
     CandidateEvaluated,
     Event,
+    GapsMeasured,
     JobFinished,
     JobQueued,
     JobRetried,
@@ -84,6 +85,8 @@ def json_event(event: Event) -> tuple[str, Fields] | None:
             return "job.end", {"job_id": job.job_id, "row": _row(row)}
         case JobSkipped(job, row):
             return "job.skip", {"job_id": job.job_id, "row": _row(row)}
+        case GapsMeasured(programs):
+            return "gaps.measure", {"programs": programs}
     return None
 
 

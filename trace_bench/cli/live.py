@@ -19,13 +19,13 @@ from rich.live import Live
 from rich.text import Text
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.cli.displays import Display, lacking, name_of, score, wait, why
+from trace_bench.cli.displays import Display, lacking, measuring, name_of, score, wait, why
 from trace_bench.cli.tally import Running, Tally, TaskBest, outcome_of
 from trace_bench.display.names import shared_parameters, without
 from trace_bench.display.table import UNPROTECTED, Table, dollars
 from trace_bench.display.terminal import fit
 from trace_bench.display.text import clean_line
-from trace_bench.execution.events import Event, JobFinished, JobQueued, JobRetried, RunStarted
+from trace_bench.execution.events import Event, GapsMeasured, JobFinished, JobQueued, JobRetried, RunStarted
 from trace_bench.records.integrity import MARK
 
 INTERVAL = 0.25
@@ -77,6 +77,8 @@ class LiveTable(Display):
         match event:
             case JobQueued(job, host):
                 self._add(f"wait   {name_of(job)}  {lacking(host)}", "")
+            case GapsMeasured(programs):
+                self._add(measuring(programs), "")
             case JobRetried(job, row, attempt):
                 self._add(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}", "yellow")
             case JobFinished(job, row) if outcome_of(row) == "failed":

@@ -16,6 +16,7 @@ from trace_bench.display import console
 from trace_bench.display.console import emit, emit_block
 from trace_bench.display.table import dollars
 from trace_bench.records.answers import answers_of, answers_sentences, summed
+from trace_bench.records.gaps import gap_sentences
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
 from trace_bench.records.rows import is_final, skip_reasons, unmet_sentences
@@ -44,6 +45,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
         unprotected_sentence(ended),
         inert_sentence(ended),
         _answers_sentence(layout, ended),
+        *gap_sentences(layout),
     ):
         if sentence:
             emit(sentence)

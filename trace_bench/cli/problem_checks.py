@@ -12,6 +12,8 @@ from trace_bench.artifacts.outputs import BuildReport, ProgramReport
 from trace_bench.config.reader import value_of
 from trace_bench.errors import ConfigError
 from trace_bench.execution.validate import ProblemCheck
+from trace_bench.records.gaps import gap
+from trace_bench.records.rows import GAP
 from trace_bench.suites.foreign import replay
 from trace_bench.suites.lint import lint
 from trace_bench.suites.spec import Task
@@ -142,8 +144,23 @@ def programs_fields(check: ProblemCheck, task: Task) -> dict[str, Any]:
         "content_hash": task.content_hash,
         "direction": report.direction if report is not None else None,
         "bound": report.bound if report is not None else None,
-        "programs": [program.model_dump(mode="json") for program in report.programs] if report is not None else [],
+        "programs": [program.model_dump(mode="json") for program in with_gaps(report)] if report is not None else [],
     }
+
+
+def with_gaps(report: BuildReport) -> list[ProgramReport]:
+    """The programs of `report` with the metric ``gap``, by the same instances: 0 is the template, 1 the best known
+    score where all of these have one, else the reference program. Unchanged where the task lacks either."""
+    score_of = {program.role: program.score for program in report.programs if not program.failed}
+    template = score_of.get("template")
+    best = report.best_known if report.best_known is not None else score_of.get("reference")
+    if template is None or best is None:
+        return list(report.programs)
+    gaps = [gap([program.score], [template], [best], report.direction) for program in report.programs]
+    return [
+        program if value is None else program.model_copy(update={"metrics": {**program.metrics, GAP: value}})
+        for program, value in zip(report.programs, gaps, strict=True)
+    ]
 
 
 def misfits(report: BuildReport) -> list[str]:
@@ -179,7 +196,7 @@ def program_text(program: ProgramReport) -> str:
     """The score of a program of a task as text."""
     label = program.name if program.role in ("given", "level") else program.role
     parts = [f"{label:12s} {program.score:<12.6g}"]
-    parts += [f"{name} {program.metrics[name]:.3f}" for name in ("gap", "normalised") if name in program.metrics]
+    parts += [f"{name} {program.metrics[name]:.3f}" for name in (GAP, "normalised") if name in program.metrics]
     parts.append(f"{program.seconds:.2f} s")
     if program.failed:
         parts.append(f"fails on {program.failed} of {program.examples}: {program.feedback[:200]}")

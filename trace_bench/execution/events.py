@@ -202,6 +202,13 @@ class SandboxLeft:
 
 
 @dataclass(frozen=True)
+class GapsMeasured:
+    """The jobs have ended, and so many reference programs are about to be scored, by which gaps are measured."""
+
+    programs: int
+
+
+@dataclass(frozen=True)
 class JobsEnded:
     """No job of the run is running any more; its tables are about to be written.
 
@@ -251,6 +258,7 @@ Event = (
     | HostReturned
     | GpusWithdrawn
     | SandboxLeft
+    | GapsMeasured
     | JobsEnded
     | RunEnded
 )

@@ -17,6 +17,7 @@ from trace_bench.display.log import entry, logged_to_file
 from trace_bench.execution.events import (
     Event,
     EventDispatcher,
+    GapsMeasured,
     JobQueued,
     JobRetried,
     JobReused,
@@ -126,6 +127,10 @@ class RunReporter:
             if job.decision == "reuse":
                 self._events.notify(JobReused(job, plan.reused[job.job_id]))
         return start
+
+    def gaps_measured(self, programs: int) -> None:
+        """Report that so many reference programs are about to be scored."""
+        self.notify(GapsMeasured(programs))
 
     # -- events of jobs ------------------------------------------------------------------------------------------
 

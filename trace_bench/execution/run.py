@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.records import Results
@@ -32,6 +33,7 @@ from trace_bench.execution.result import RunResult
 from trace_bench.execution.run_records import RunRecords, write_records
 from trace_bench.execution.service_host import ServiceHost, services_of
 from trace_bench.execution.stopping import StopRequests
+from trace_bench.execution.yardsticks import measure
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.backends import BackendChoice, remember_backend
 from trace_bench.planning.job_order import longest_first
@@ -230,6 +232,10 @@ class Run:
     ) -> tuple[tuple[Results, ...], ReplayReport | None]:
         """Record the end of the run, and report it."""
         plan, replay = self._plan, None
+        if write and failure is None:
+            self._records.measure_gaps(
+                partial(measure, plan, begins=reporter.gaps_measured, stop_wanted=self._stop.requested)
+            )
         rows, outcomes = self._records.complete(failure, lambda job, row: reporter.notify(JobSkipped(job, row)))
         if write:
             reporter.notify(_jobs_ended(rows, failure))

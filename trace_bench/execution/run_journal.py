@@ -10,6 +10,7 @@ from typing import Any
 
 from trace_bench.execution.events import (
     Event,
+    GapsMeasured,
     GpusWithdrawn,
     HostLost,
     HostReturned,
@@ -52,6 +53,8 @@ def journal_line(event: Event) -> dict[str, Any] | None:
             return {"event": "gpus.withdrawn", "host": host or None, "devices": list(devices)}
         case SandboxLeft(job_id, sandbox, reason):
             return {"event": "sandbox.left", "job_id": job_id, "sandbox": sandbox, "message": reason}
+        case GapsMeasured(programs):
+            return {"event": "gaps.measure", "programs": programs}
         case JobsEnded(rows, error, exit_code):
             early = {} if error is None else {"error": error, "exit_code": exit_code}
             return {"event": "run.end", "finished": sum(map(is_final, rows)), "interrupted": sum(map(was_cut, rows)),

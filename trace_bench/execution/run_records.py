@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from trace_bench.artifacts.derived import ReplayReport
+from trace_bench.artifacts.derived import ReplayReport, Yardstick, Yardsticks
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import capture_env
 from trace_bench.artifacts.records import Results
@@ -19,7 +19,8 @@ from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.scripts import write_scripts
 from trace_bench.records import parquet, replay_check
-from trace_bench.records.reading import read_row
+from trace_bench.records.gaps import Gaps
+from trace_bench.records.reading import last_result, read_meta, read_optional, read_row
 from trace_bench.records.rows import is_final, skipped_row
 from trace_bench.records.tables import LiveTables, write_files_index, write_standings
 from trace_bench.sandbox.errors import EngineRefused
@@ -101,6 +102,23 @@ class RunRecords:
                 self._tables.put(row)
                 on_skipped(job, row)
         return tuple(self._tables.rows()), outcomes
+
+    def measure_gaps(self, measure: Callable[[Sequence[Results], Sequence[Yardstick]], Sequence[Yardstick]]) -> None:
+        """Put the gaps into the rows, by yardsticks that `measure` returns for rows and known yardsticks."""
+        layout = self._plan.layout
+        known = read_optional(Yardsticks, layout.yardsticks)
+        found = tuple(measure(tuple(self.rows.values()), known.yardsticks if known is not None else ()))
+        if not found:
+            return
+        write_json(layout.yardsticks, Yardsticks(yardsticks=found))
+        gaps = Gaps.of(found)
+        for job_id, row in list(self.rows.items()):
+            job = layout.job(job_id)
+            meta = read_meta(job)
+            new = gaps.put(row, last_result(job, meta)) if meta is not None else row
+            if new != row:
+                write_json(job.results, new)
+                self.put(new)
 
     def write_final(
         self, rows: Sequence[Results], outcomes: dict[str, Outcome], forget_cancellations: Callable[[], None]

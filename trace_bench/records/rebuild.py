@@ -21,6 +21,7 @@ from trace_bench.config.models import is_run_id
 from trace_bench.display.text import escape_json
 from trace_bench.errors import HarnessError
 from trace_bench.records.digest import files_index
+from trace_bench.records.gaps import Gaps
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import (
@@ -82,8 +83,11 @@ def rebuild(run: RunLayout, *, jobs: bool = False, check: bool = False) -> list[
         # Made beside the run, so that a check can derive the second table from the first, too.
         name = run_id_of(run)  # its folder may have been renamed
         made = RunLayout(Path(folder, name if is_run_id(name) else run.run_id)).make()
+        gaps = Gaps.read(run)
+        if run.yardsticks.exists():
+            write_bytes(made.yardsticks, run.yardsticks.read_bytes(), durable=False)
         for job in run.job_dirs():
-            for file in _of_job(run, job, made if jobs else None):
+            for file in _of_job(run, job, made if jobs else None, gaps):
                 found.append(_put(run, file, check=check))
         rows = _rows(run, made) if jobs else read_rows(run)
         tables = [_put(run, file, check=check) for file in _tables(run, made, rows)]
@@ -103,7 +107,7 @@ def is_of_other_code(run: RunLayout) -> bool:
     return summary is not None and summary.package_hash != package_hash()
 
 
-def _of_job(run: RunLayout, job: JobLayout, made: RunLayout | None) -> Iterator[_File]:
+def _of_job(run: RunLayout, job: JobLayout, made: RunLayout | None, gaps: Gaps) -> Iterator[_File]:
     """The derived files of one job. Its row is derived if there is a run `made`, which gets it too."""
     meta = read_meta(job)
     if meta is None or meta.status not in ("ok", "failed", "skipped"):
@@ -114,7 +118,8 @@ def _of_job(run: RunLayout, job: JobLayout, made: RunLayout | None) -> Iterator[
     if front is not None or job.pareto.exists():
         yield _File(run.relative(job.pareto), _json(front), partial(_same_model, ParetoFront))
     if made is not None:
-        row = results_row(meta, last_result(job, meta), meta.usage, _seconds(job, meta), run, front)
+        result = last_result(job, meta)
+        row = gaps.put(results_row(meta, result, meta.usage, _seconds(job, meta), run, front), result)
         data = _json(row)
         write_bytes(made.job(job.job_id).results, data, durable=False)
         yield _File(run.relative(job.results), data, partial(_same_model, Results))

@@ -113,8 +113,9 @@ def same(one: Any, other: Any, tolerance: float) -> bool:
     (True, False)
     """
     if isinstance(one, dict) and isinstance(other, dict):
-        new = {GAP} - one.keys()  # a metric that a task has since it has best known scores
-        return one.keys() == other.keys() - new and all(same(one[key], other[key], tolerance) for key in one)
+        # Runs of earlier versions measured the gap otherwise, or not at all; it follows from scores that are compared.
+        names = one.keys() - {GAP}
+        return names == other.keys() - {GAP} and all(same(one[key], other[key], tolerance) for key in names)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(same(a, b, tolerance) for a, b in zip(one, other, strict=True))
     if isinstance(one, float) and isinstance(other, float) and tolerance:

@@ -1,5 +1,5 @@
-"""Write the tables of a run. Each follows from ``jobs/*/results.json`` and the manifest alone and can be made again at
-any time. A job that ran twice has one folder and therefore one row."""
+"""Write the tables of a run. Each follows from ``jobs/*/results.json``, manifest and yardsticks alone, and can be made
+again at any time. A job that ran twice has one folder and therefore one row."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from trace_bench.artifacts.records import Manifest, Results
 from trace_bench.artifacts.writers import csv_line, write_csv, write_csv_lines, write_json
 from trace_bench.errors import Boundary
 from trace_bench.records.digest import files_index, unfinished
+from trace_bench.records.gaps import gap_sentences
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 from trace_bench.records.metric_columns import FIELDS, field_columns, metric_columns
@@ -114,7 +115,7 @@ def _line_of(row: Results) -> str:
 
 def write_standings(run: RunLayout, rows: Sequence[Results]) -> None:
     """Write ``leaderboard.md``; see `trace_bench.analysis.standings`."""
-    import_module("trace_bench.analysis.standings").write_standings(run, rows)
+    import_module("trace_bench.analysis.standings").write_standings(run, rows, gap_sentences(run))
 
 
 def write_all_tables(run: RunLayout, rows: Sequence[Results], manifest: Manifest | None) -> None:

@@ -28,6 +28,7 @@ from trace_bench.display.names import parameters_of, shared_parameters, shortene
 from trace_bench.display.text import clean_line
 from trace_bench.errors import HarnessError
 from trace_bench.records.answers import answers_of, answers_sentences, summed
+from trace_bench.records.gaps import gap_sentences
 from trace_bench.records.job_states import RunProgress
 from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, hardware_sentence
 from trace_bench.records.reading import read_manifest, read_rows
@@ -166,6 +167,7 @@ class Report:
             bounds |= normalised_bounds(source.layout, zip(ours["task"], ours["job_id"], strict=True))
         notes = [note for source in sources for note in source.notes]
         notes += filter(None, [hardware_sentence(row.hardware for row in rows)])
+        notes += [sentence for source in sources for sentence in gap_sentences(source.layout)]
         return cls(
             sources=tuple(sources),
             jobs=jobs,

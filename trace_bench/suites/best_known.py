@@ -1,4 +1,4 @@
-"""The best scores that are known of a task's instances: ``best_known.json`` in its folder, and what a gap is made of.
+"""The best known scores of a task's instances: ``best_known.json`` in its folder.
 
 The file has an object for each size of generated instances, and ``files`` for published ones:
 
@@ -13,38 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from trace_bench.suites.splits import STANDARD
 from trace_bench.worker.problem import ProblemError
 
 FILE = "best_known.json"
-_HALVINGS = 60
-
-
-@dataclass(frozen=True)
-class Points:
-    """What the gap of one instance is measured by. Scores are in natural units.
-
-    Attributes:
-        template: score whose gap is 0.
-        span: what a score must be better by for a gap of 1, with the sign of the task's direction.
-        best: the best known score; None if none is known of this very instance.
-        source: where that is from.
-    """
-
-    template: float
-    span: float
-    best: float | None = None
-    source: str = ""
-
-    def gap(self, score: float) -> float:
-        """0 for the template, 1 for the best known score; beyond 1 for a better one."""
-        return (score - self.template) / self.span if self.span else 0.0
 
 
 @dataclass(frozen=True)
@@ -75,51 +52,17 @@ class BestKnown:
         found = self.table.get("files", {}).get(name)
         return None if found is None else (float(found[0]), str(found[1]))
 
-    def points(
-        self,
-        instance: Mapping[str, Any],
-        size: str,
-        published: tuple[float, str] | None,
-        share: Callable[[float], float],
-        ends: tuple[float, float],
-    ) -> Points | None:
-        """What the gap of `instance` is measured by; None for a table without generated instances.
-
-        A size that the table lacks is taken to have the means of the standard one.
-
-        Of an instance that the table lacks, the template's and the best known score are estimated as those whose
-        normalised scores are the means over the table.
-
-        Args:
-            published: best known score of an instance from a file.
-            share: the normalised score of a score on this instance; it falls from the second of `ends` to the first.
-            ends: the worst score, and one that is at least as good as the best known.
-        """
-        means = self.table.get(size) or self.table.get(STANDARD)
-        if means is None:
+    def of_instance(self, instance: Mapping[str, Any]) -> tuple[float, str] | None:
+        """The best known score of a generated instance, and its source; None if the table lacks the instance."""
+        if not self._generated:
             return None
-        entries: Mapping[str, Any] = means["instances"]
-        known = entries.get(digest(instance))
-        if known is not None:
-            span = math.fsum(entry[1] - entry[0] for entry in entries.values()) / len(entries)
-            return Points(known[0], span, known[1], known[2])
-        template = score_of(share, means["template"], ends)
-        best, source = published or (score_of(share, means["best"], ends), "")
-        if (best - template) * (ends[1] - ends[0]) <= 0:  # the published value is worse than the template's estimate
-            template = ends[0]
-        return Points(template, best - template, best if published else None, source)
+        entry = self._generated.get(digest(instance))
+        return None if entry is None else (float(entry[1]), str(entry[2]))
 
-
-def score_of(share: Callable[[float], float], wanted: float, ends: tuple[float, float]) -> float:
-    """The score between `ends` whose normalised score is `wanted`, by bisection."""
-    worse, better = ends
-    for _ in range(_HALVINGS):
-        middle = (worse + better) / 2
-        if share(middle) < wanted:
-            worse = middle
-        else:
-            better = middle
-    return (worse + better) / 2
+    @cached_property
+    def _generated(self) -> Mapping[str, Any]:
+        sizes = (value.get("instances", {}) for name, value in self.table.items() if name != "files")
+        return {key: entry for entries in sizes for key, entry in entries.items()}
 
 
 def name_of(file: str, number: int) -> str:

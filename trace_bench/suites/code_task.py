@@ -40,7 +40,7 @@ from trace_bench.suites.forms import (
     processes_described,
 )
 from trace_bench.suites.judge import Judge, is_judged
-from trace_bench.suites.splits import SPLITS, Split, settings_of, size_of, split_seed, split_sizes
+from trace_bench.suites.splits import SPLITS, Split, settings_of, split_seed, split_sizes
 from trace_bench.suites.task_folder import Scoring, load_module, number, oriented, place, scoring, task_fault
 from trace_bench.worker.levels import at_level
 from trace_bench.worker.problem import (
@@ -180,6 +180,10 @@ class CodeGuide:
             raise _with_source_line(error, response) from error
         return value, f"{self._verdict(value)} {remark}".rstrip(), *metrics
 
+    def best_known(self, reference: Any) -> float | None:
+        """The best known score of an instance, natural units; None where none is known."""
+        return self.evaluator.best_known(reference)
+
     def _opened(self, source: str) -> AbstractContextManager[Program | FreshProcesses]:
         def open_one(limits: Limits) -> Program:
             return self.programs.open(source, self.entry, limits)
@@ -235,8 +239,6 @@ class _Evaluator:
         if not isinstance(made, list | tuple) or len(made) != count:
             size = len(made) if isinstance(made, list | tuple) else type(made).__name__
             raise ProblemError(f"{place(self.path)}: instances() gave {size} for {split} where {count} were asked for")
-        if self.judge is not None:
-            self.judge.sized(list(made), size_of(context, split))
         return tuple(Example(id=f"{split}-{i}", reference=instance) for i, instance in enumerate(made))
 
     def evaluate(self, program: Program | FreshProcesses, instance: Any) -> Sequence[Any]:
@@ -262,6 +264,13 @@ class _Evaluator:
         if self.judge is None:
             return None
         return cast("dict[str, float]", self._run(lambda **_: self.judge.failed_metrics(instance)))  # type: ignore[union-attr]
+
+    def best_known(self, instance: Any) -> float | None:
+        """The best known score of `instance`; None where none is known."""
+        if self.judge is None:
+            return None
+        found = self._run(lambda **_: self.judge.best_known(instance))  # type: ignore[union-attr]
+        return None if found is None else float(found[0])
 
     def scoring(self, declared: Scoring) -> Scoring:
         where = place(self.path)

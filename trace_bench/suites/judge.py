@@ -31,8 +31,8 @@ failure is 0. It exceeds 1 where a solution beats a target that is no bound. Of 
 best known score is known it is CO-Bench's score: best known / score where lower is better, score / best known where
 higher is.
 
-*Gap.* A task with a table of best known scores (`trace_bench.suites.best_known`) has the metric ``gap``: 0 is the score
-of the template, 1 the best known one. By it, tasks are averaged.
+*Best known scores.* A task can have a table of them (`trace_bench.suites.best_known`). The host measures gaps by them
+(`trace_bench.records.gaps`).
 """
 
 from __future__ import annotations
@@ -45,14 +45,12 @@ from types import ModuleType
 from typing import Any
 
 from trace_bench.suites import checks, data_files
-from trace_bench.suites.best_known import BestKnown, Points
+from trace_bench.suites.best_known import BestKnown
 from trace_bench.suites.published import Published
-from trace_bench.suites.splits import STANDARD
 from trace_bench.worker.problem import CandidateError, ProblemError, Program
 
 Instance = Mapping[str, Any]
 NORMALISED = "normalised"
-GAP = "gap"
 SINGLE = "single-instance"
 """Tag of a task without random data: each split has its one instance, or none."""
 IN_FILE = "best_known"
@@ -106,8 +104,7 @@ class Judge:
         self._module = module
         self._published = None if files is None else Published(files, self._hook("read"))
         self._table = known
-        self._sizes: dict[int, str] = {}
-        self._points: dict[int, Points | None] = {}
+        self._best: dict[int, tuple[Instance, tuple[float, str] | None]] = {}
         self._score: Mapping[str, Any] = spec.get("score", {})
         self._normalised = NORMALISED in spec.get("metrics", {})
         self._single = SINGLE in spec.get("tags", ())
@@ -143,10 +140,6 @@ class Judge:
             raise ProblemError(f"this task has one instance, so num_{split} cannot be {count}; give 0 or 1")
         return [self._module.instance(np.random.default_rng([seed, i]), **settings) for i in range(count)]
 
-    def sized(self, instances: list[Instance], size: str) -> None:
-        """Note that `instances` are of `size`, whose best known scores hold."""
-        self._sizes.update((id(instance), size) for instance in instances)
-
     def described(self, **settings: Any) -> str:
         """The description of the settings; empty where the statement is complete."""
         settings.pop("n_instance", None)
@@ -172,9 +165,7 @@ class Judge:
     def failed_metrics(self, instance: Instance) -> dict[str, float]:
         """The metrics of a failure on `instance`; those that are left out are worth what the spec declares."""
         hook = self._hook("worst_metrics")
-        found = dict(hook(instance)) if hook else {}
-        points = self.points(instance)
-        return found | ({} if points is None else {GAP: points.gap(float(self._module.worst(instance)))})
+        return dict(hook(instance)) if hook else {}
 
     def verdict(self, instance: Instance, solution: Any) -> Verdict:
         """Check and score a solution.
@@ -192,12 +183,12 @@ class Judge:
         measured = dict(metrics(instance, solution)) if metrics else {}
         if self._normalised:
             measured[NORMALISED] = self.normalised(instance, score)
-        points = self.points(instance)
         said = remark(instance, solution) if remark else ""
-        if points is not None:
-            measured[GAP] = points.gap(score)
-            if points.best is not None and (score - points.best) * points.span > _MARGIN * abs(points.span * score):
-                said = f"This is better than the best known score, {points.best:.10g} ({points.source}). {said}"
+        if (known := self.best_known(instance)) is not None:
+            best, source = known
+            better = score - best if self.maximizes else best - score
+            if better > _MARGIN * abs(score):
+                said = f"This is better than the best known score, {best:.10g} ({source}). {said}"
         return Verdict(
             score=score,
             remark=said.rstrip(),
@@ -219,20 +210,15 @@ class Judge:
         over, under = (score, published[0]) if self.maximizes else (published[0], score)
         return over / under if under else float(over == under)
 
-    def points(self, instance: Instance) -> Points | None:
-        """What the gap of `instance` is measured by; None for a task without best known scores."""
-        if self._table is None or not self._normalised:
-            return None
+    def best_known(self, instance: Instance) -> tuple[float, str] | None:
+        """The best known score of this very instance, natural units, and its source; None where none is known."""
         key = id(instance)
-        if key not in self._points:
-            self._points[key] = self._table.points(
-                instance,
-                self._sizes.get(key, STANDARD),
-                self._best_published(instance),
-                lambda score: self._share(instance, score),
-                (float(self._module.worst(instance)), self.target(instance)),
-            )
-        return self._points[key]
+        if key not in self._best:
+            found = self._best_published(instance)
+            if found is None and self._table is not None:
+                found = self._table.of_instance(instance)
+            self._best[key] = (instance, found)  # the instance: its id is in use
+        return self._best[key][1]
 
     def _best_published(self, instance: Instance) -> tuple[float, str] | None:
         """The best known score of an instance from a file, as the table or the file itself says, and its source."""

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
-from trace_bench.suites import best_known, foreign
+from trace_bench.suites import foreign
 from trace_bench.suites.base import Suite
 from trace_bench.suites.forms import FORM, FORMS
 from trace_bench.suites.hf import described as hf
@@ -73,13 +73,6 @@ MEASURED_EVAL_KWARGS = (Argument(OBJECTIVE_MODE, str, None, choices=("weighted",
 _DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described, "harbor": harbor.described,
               "qa": hf.described}  # fmt: skip
 """What a task with such a table leaves out in its ``task.toml`` is filled in."""
-_GAP: Mapping[str, Any] = {
-    "gap": {
-        "direction": "maximize", "failure": -1.0,
-        "doc": "(score - template) / (best known - template): 0 is the template, 1 the best known score",
-    }
-}  # fmt: skip
-"""The metric of a task with best known scores. A failure is worth the gap of the worst score where that is known."""
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -268,8 +261,6 @@ def load_task_spec(folder: Path) -> TaskSpec:
     if harbor.is_harbor_task(folder):
         return _described_spec(folder, harbor.described_folder(folder, raw, _instruction(folder)))
     _look_for_execution(folder, raw)
-    if (folder / best_known.FILE).is_file() and isinstance(raw.setdefault("metrics", {}), dict):
-        raw["metrics"] |= _GAP
     for table, described in _DESCRIBED.items():
         if isinstance(raw.get(table), dict):
             raw = described(raw)

@@ -252,6 +252,20 @@ def mean_score(rollouts: Sequence[Rollout]) -> float:
     return finite_mean([r.score for r in rollouts])
 
 
+def best_known(problem: Problem, example: Example) -> float | None:
+    """The best known score of `example`, natural units; None where the problem's guide knows none."""
+    known = getattr(problem.guide, "best_known", None)
+    best = known(example.reference) if callable(known) else None
+    return None if best is None else checked_score(best)
+
+
+def mean_best_known(problem: Problem, examples: Sequence[Example]) -> float | None:
+    """Mean of the best known scores, natural units; None if that of one example is not known."""
+    found = [best_known(problem, example) for example in examples]
+    known = [best for best in found if best is not None]
+    return finite_mean(known) if known and len(known) == len(found) else None
+
+
 def mean_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Mean of each metric over `rollouts`, natural units; empty for a task that declares none."""
     return means(r.metrics for r in rollouts)

@@ -197,7 +197,12 @@ class JobRun:
             return
         self._training.built = True
         self._recorder.state("initial", built["initial"])
-        shown = ("direction", "parameters", "examples", *(("bound", "programs") if built["programs"] else ()))
+        shown = (
+            "direction",
+            "parameters",
+            "examples",
+            *(("bound", "best_known", "programs") if built["programs"] else ()),
+        )
         self._log.event("build.end", {key: built[key] for key in shown})
         if self._build_only:
             self._finish()

@@ -163,7 +163,7 @@ def _build(message: dict[str, Any]) -> dict[str, Any]:
         "direction": message["direction"],
         "parameters": [{k: p[k] for k in ("name", "kind", "trainable")} for p in message["parameters"]],
         "examples": dict(message["examples"]),
-        "bound": None if message["bound"] is None else float(message["bound"]),
+        **{key: None if message[key] is None else float(message[key]) for key in ("bound", "best_known")},
         "programs": [_program(p) for p in message["programs"]],
     }
 

@@ -50,6 +50,7 @@ def results(
     """
     from trace_bench.analysis import groups, kernels
     from trace_bench.analysis.where import parse_by, parse_where
+    from trace_bench.records.gaps import gap_sentences
     from trace_bench.records.rows import unmet_sentences
     from trace_bench.records.runs import find_run
 
@@ -74,7 +75,7 @@ def results(
     else:
         skipped = jobs[jobs["status"] == "skipped"]
         unmet = unmet_sentences(zip(skipped["task_id"], skipped["feedback"], strict=True))
-        _emit(summary, speedups, impossible, unmet, form, explain=explain)
+        _emit(summary, speedups, impossible, gap_sentences(layout), unmet, form, explain=explain)
 
 
 def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], where: str | None) -> Any:
@@ -95,6 +96,7 @@ def _emit(
     summary: Summary,
     speedups: Sequence[Speedups],
     impossible: Sequence[str],
+    gaps: Sequence[str],
     unmet: Sequence[str],
     form: str,
     *,
@@ -113,7 +115,7 @@ def _emit(
     remarks = [group_tables.caveats(summary)]
     if explain:
         remarks = [*group_tables.notes(summary), *group_tables.methods(summary)]
-    remarks = [*group_tables.answers(summary), *remarks]
+    remarks = [*group_tables.answers(summary), *gaps, *remarks]
     remarks += [kernels.impossible_sentence(impossible)] if impossible else []
     remarks += unmet
     if form == "md":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
+from trace_bench.worker.evaluate import mean_best_known
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.problem import Problem
 from trace_bench.worker.program_check import check_programs
@@ -48,6 +49,7 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
         "direction": problem.direction,
         "examples": {split: len(getattr(problem, split)) for split in splits},
         "bound": _bound(problem) if until == "programs" else None,
+        "best_known": mean_best_known(problem, problem.train) if until == "programs" else None,
         "programs": _checked(problem, start, programs) if until == "programs" else [],
     }
 

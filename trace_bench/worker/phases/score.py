@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from trace_bench.worker.candidates import CandidatePrograms
-from trace_bench.worker.evaluate import evaluate_state, mean_metrics, mean_score
+from trace_bench.worker.evaluate import best_known, evaluate_state, mean_metrics, mean_score
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.phases.progress import Progress
 from trace_bench.worker.problem import Problem
@@ -67,6 +67,7 @@ def _score(
             result[split] = mean_score(rollouts)
             if problem.metrics:
                 metrics[split] = mean_metrics(rollouts)
+            known = [best_known(problem, example) for example in chosen]
             rows += [
                 {
                     "split": split,
@@ -75,8 +76,9 @@ def _score(
                     "failed": r.failed,
                     "feedback": r.feedback[:2000],
                     "metrics": dict(r.metrics),
+                    **({} if best is None else {"best_known": best}),
                 }
-                for r in rollouts
+                for r, best in zip(rollouts, known, strict=False)  # a budget can end the scoring early
             ]
     return {**result, "metrics": metrics, "examples": rows}, len(rows)
 

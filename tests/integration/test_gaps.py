@@ -1,0 +1,103 @@
+"""The gap of a run: the template is 0 and the reference program 1, on the instances of this very run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli import REPOSITORY, cli
+from trace_bench.artifacts.derived import Yardsticks
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.records import Results
+from trace_bench.records.reading import read_rows
+
+TASK = "llm4ad:online_bin_packing_local"
+SMALL = {"n_instance": 2, "n_items": 1000}
+
+
+def measured(tmp_path: Path, *options: str, home: Path, backend: str, cached: bool = False, **kwargs: object) -> tuple[
+    RunLayout, dict[tuple[str, int], Results], Yardsticks, str
+]:  # fmt: skip
+    """Run the template, and a search whose stub model reaches the reference, with two seeds."""
+    config = tmp_path / "config.json"
+    trainers: list[object] = ["NoOp"]
+    if backend == "docker" or "num_test" not in kwargs:
+        trainers.append({"id": "EoH", "params": {"population_size": 2, "num_steps": 2}})
+    entry = {"id": TASK, "eval_kwargs": {**SMALL, **kwargs}}
+    config.write_text(json.dumps({"tasks": [entry], "trainers": trainers, "seeds": [3, 4]}))
+    runs = tmp_path / "runs"
+    done = cli(
+        "run", str(config), "--runs-dir", str(runs), "--backend", backend, "--force", *options,
+        home=home, XDG_CACHE_HOME=str(tmp_path / "cache"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    layout = RunLayout(max(runs.iterdir()))
+    rows = {(row.trainer_id, row.seed): row for row in read_rows(layout)}
+    assert ("gap    scoring 2 reference programs" in done.stderr) == (not cached)
+    return layout, rows, Yardsticks.model_validate_json(layout.yardsticks.read_bytes()), done.stdout
+
+
+@pytest.mark.parametrize("backend", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+def test_the_template_has_a_gap_of_0_for_every_seed_and_split(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    home = request.getfixturevalue("images") if backend == "docker" else tmp_path / "home"
+    layout, rows, found, said = measured(tmp_path, home=home, backend=backend)
+    assert "gap: 0 is the template, 1 is the task's reference program on the same instances." in said
+    for seed in (3, 4):
+        template, search = rows["NoOp", seed], rows["EoH", seed]
+        for state in ("initial", "best", "final", "test"):
+            assert getattr(template, f"metrics_{state}")["gap"] == 0.0
+        assert search.metrics_initial["gap"] == 0.0 and search.metrics_best["gap"] >= 0
+    assert [each.problem for each in found.yardsticks] == ["", ""]
+    assert {split: len(scores) for split, scores in found.yardsticks[0].reference.items()} == {"validate": 2, "test": 2}
+    done = cli("rebuild", str(layout.root), "--jobs", "--check", home=home)
+    assert done.returncode == 0, done.stdout
+    done = cli("audit", str(layout.root), home=home)
+    assert done.returncode == 0 and "nothing is contradicted" in done.stdout
+    text = layout.yardsticks.read_text()
+    layout.yardsticks.write_text(text.replace('"validate-0": ', '"validate-0": 1'))
+    done = cli("audit", str(layout.root), home=home)
+    assert done.returncode == 4 and "meta/yardsticks.json" in done.stdout and "gap" in done.stdout
+
+
+def test_without_held_out_instances_a_later_run_reuses_the_yardstick(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    _, _, first, _ = measured(tmp_path, home=home, backend="local", num_test=0)
+    layout, rows, second, _ = measured(tmp_path, home=home, backend="local", cached=True, num_test=0)
+    assert first == second and len(list(layout.root.parent.iterdir())) == 2
+    assert rows["NoOp", 3].metrics_best["gap"] == 0.0 and "gap" not in rows["NoOp", 3].metrics_test
+
+
+def test_a_task_on_whose_instances_the_reference_is_no_better_has_no_gap_for_any_seed(tmp_path: Path) -> None:
+    _, rows, found, said = measured(tmp_path, home=tmp_path / "home", backend="local", n_items=5, num_test=0)
+    assert all("gap" not in row.metrics_initial for row in rows.values())
+    why = "its reference program is no better than the template on the validate instances"
+    assert [each.problem for each in found.yardsticks] == [why, why]
+    assert f"{TASK} has no gap: {why} (seed 3)." in said
+
+
+def test_a_reference_that_fails_leaves_the_gap_empty_and_every_table_says_why(tmp_path: Path) -> None:
+    folder = tmp_path / "tasks" / "spoilt"
+    shutil.copytree(REPOSITORY / "benchmarks" / "LLM4AD" / "benchmark_tasks" / "online_bin_packing_local", folder)
+    for name in ("reference.py", "stateless.py"):
+        if (program := folder / "programs" / name).exists():
+            program.write_text(program.read_text() + "\n\ndef priority(*_):\n    return 1 / 0\n")
+    config = tmp_path / "config.json"
+    entry = {"id": "internal:spoilt", "eval_kwargs": SMALL}
+    config.write_text(json.dumps({"tasks": [entry], "trainers": ["NoOp"]}))
+    runs = tmp_path / "runs"
+    done = cli(
+        "run", str(config), "--root", str(folder.parent), "--runs-dir", str(runs), "--backend", "local",
+        home=tmp_path / "home",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    why = "internal:spoilt has no gap: its reference program fails on validate-0: "
+    layout = RunLayout(next(runs.iterdir()))
+    (row,) = read_rows(layout)
+    assert "gap" not in row.metrics_best and "ZeroDivisionError" in done.stdout
+    assert why in done.stdout and why in cli("results", str(layout.root), home=tmp_path / "home").stdout
+    assert "has no gap" in layout.leaderboard_md.read_text()

@@ -1,0 +1,233 @@
+"""Measure the yardsticks of a run: score the reference program of a task on the very instances of its jobs.
+
+One sandbox for each task, set of arguments and seed, after the jobs have ended: it scores as the score phase of a job
+does, held-out instances included. Equal yardsticks of earlier runs are reused.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trace_bench.artifacts.contract import Budget, ModelRef
+from trace_bench.artifacts.derived import Yardstick
+from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
+from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.outputs import ExampleScore, WorkerResult
+from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.writers import write_json
+from trace_bench.config.frozen import thaw
+from trace_bench.display.log import entry
+from trace_bench.display.text import clean_line
+from trace_bench.errors import TraceBenchError
+from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.validate import workers_for
+from trace_bench.gateway.server import Gateway
+from trace_bench.gateway.stub import StubProvider
+from trace_bench.homes import cache_home
+from trace_bench.identity import digest, run_id
+from trace_bench.planning.plan import RunPlan
+from trace_bench.planning.planned_job import PlannedJob
+from trace_bench.planning.prepare import PreparedJob
+from trace_bench.records.gaps import Problem, has_span, own_score, problem_of
+from trace_bench.records.reading import last_result, read_meta
+from trace_bench.records.rows import NORMALISED
+from trace_bench.sandbox.uids import UidBlocks
+from trace_bench.suites.code_task import PARAMETER
+from trace_bench.suites.forms import candidates_of, form_of
+
+_LOG = logging.getLogger(__name__)
+_STUB = ModelRef(id="stub")
+_MAX_TRIES = 2
+"""Attempts at a yardstick whose sandbox fails."""
+_SENTENCE = 300
+
+
+def measure(
+    plan: RunPlan,
+    rows: Iterable[Results],
+    known: Iterable[Yardstick] = (),
+    *,
+    begins: Callable[[int], None] = lambda _: None,
+    stop_wanted: Callable[[], str | None] = lambda: None,
+) -> tuple[Yardstick, ...]:
+    """The yardstick of every problem of which a job of `rows` has a score and whose task has a reference program.
+
+    A yardstick that cannot be measured says why in `problem`; those that a stop has kept from being measured are left
+    out. Up to ``max_workers`` sandboxes at a time.
+
+    Args:
+        known: yardsticks that an earlier controller of the run has measured.
+        begins: called with the number of programs before the first sandbox starts.
+        stop_wanted: called often and from many threads; a result that is not None ends the measuring.
+    """
+    wanted = _wanted(plan, rows)
+    by_identity = {each.identity: each for each in known if not each.problem}
+    blanks = {problem: _blank(plan, planned) for problem, planned in wanted.items()}
+    found: dict[Problem, Yardstick] = {}
+    for problem, blank in blanks.items():
+        if (made := by_identity.get(blank.identity) or _cached(blank)) is not None:
+            found[problem] = made
+    rest = {problem: planned for problem, planned in wanted.items() if problem not in found}
+    if rest:
+        begins(len(rest))
+        found |= _measured(plan, rest, blanks, stop_wanted)
+    return tuple(found[problem] for problem in wanted if problem in found)
+
+
+def _wanted(plan: RunPlan, rows: Iterable[Results]) -> dict[Problem, PlannedJob]:
+    jobs = {planned.job_id: planned for planned in plan.jobs}
+    wanted: dict[Problem, PlannedJob] = {}
+    for row in rows:
+        spec = plan.material[row.task_id].task.spec if row.task_id in plan.material else None
+        if spec is None or spec.candidates is None or spec.candidates.reference is None or spec.foreign is not None:
+            continue
+        if NORMALISED in spec.metrics and row.score_initial is not None and row.score_best is not None:
+            wanted.setdefault(problem_of(row), jobs[row.job_id])
+    return wanted
+
+
+def _blank(plan: RunPlan, planned: PlannedJob) -> Yardstick:
+    """The yardstick of a problem before it is measured."""
+    task, prepared = plan.material[planned.task_id].task, plan.prepare(planned)
+    kwargs = thaw(planned.job.eval_kwargs)
+    program = str(candidates_of(task.spec.raw, form_of(task.spec.raw, kwargs))["reference"])
+    image = prepared.meta.image
+    identity = {
+        "task": task.content_hash,
+        "eval_kwargs": kwargs,
+        "seed": planned.seed,
+        "test_seed": None if kwargs.get("num_test") == 0 else prepared.test_seed,
+        "image": image.key if image is not None else None,
+        "program": program,
+    }
+    return Yardstick(
+        task_id=planned.task_id,
+        eval_kwargs=kwargs,
+        seed=planned.seed,
+        direction=task.spec.score.direction,
+        program=program,
+        identity=digest(identity),
+    )
+
+
+def _measured(
+    plan: RunPlan,
+    rest: Mapping[Problem, PlannedJob],
+    blanks: Mapping[Problem, Yardstick],
+    stop_wanted: Callable[[], str | None],
+) -> dict[Problem, Yardstick]:
+    with tempfile.TemporaryDirectory(prefix="trace-bench-yardsticks-") as folder:
+        # An id of its own: a run that is continued must not adopt a sandbox of a reference program.
+        layout = RunLayout(Path(folder) / run_id(datetime.now(UTC), plan.config_hash, "yardsticks")).make()
+        runner = AttemptRunner(
+            backend=plan.backend,
+            gateway=Gateway({"stub": StubProvider()}),
+            uids=UidBlocks(plan.backend.default_uid_base),
+            layout=layout,
+            taken=plan.backend.uid_bases_in_use,
+            stop_wanted=lambda _: stop_wanted(),
+        )
+        with ThreadPoolExecutor(workers_for(plan, list(rest.values())), thread_name_prefix="yardstick") as pool:
+            made = {p: pool.submit(_one, plan, runner, planned, blanks[p]) for p, planned in rest.items()}
+        return {p: each for p, outcome in made.items() if (each := outcome.result()) is not None}
+
+
+def _one(plan: RunPlan, runner: AttemptRunner, planned: PlannedJob, blank: Yardstick) -> Yardstick | None:
+    """Measure one yardstick; None if the run was stopped meanwhile."""
+    try:
+        prepared = _scoring(plan.prepare(planned), runner.layout.run_id, plan, planned, blank.program)
+        for _ in range(_MAX_TRIES):
+            if runner.stop_wanted(planned.job_id):
+                return None
+            row = runner.run(prepared)
+            if row.failure_boundary is None or not row.failure_boundary.is_infrastructure:
+                break
+        if runner.stop_wanted(planned.job_id):
+            return None
+        problem = row.feedback if row.status != "ok" else ""
+        job = runner.layout.job(planned.job_id)
+        meta = read_meta(job)
+        result = last_result(job, meta) if meta is not None else None
+    except KeyboardInterrupt:
+        return None
+    except (TraceBenchError, OSError) as error:
+        problem, result = str(error), None
+    made = _filled(blank, result, problem)
+    if not made.problem:
+        made = made.model_copy(update={"problem": _no_span(plan, planned, made)})
+    _LOG.info(entry("yardstick", task=blank.task_id, seed=blank.seed, problem=made.problem or None))
+    if not made.problem and plan.material[planned.task_id].task.spec.repeats:
+        with suppress(OSError):
+            _place(made).parent.mkdir(parents=True, exist_ok=True)
+            write_json(_place(made), made, durable=False)
+    return made
+
+
+def _scoring(prepared: PreparedJob, run: str, plan: RunPlan, planned: PlannedJob, program: str) -> PreparedJob:
+    """`prepared` as a job of `run` that scores `program` as its best state, without a model or a budget."""
+    source = (plan.material[planned.task_id].task.folder / program).read_text(encoding="utf-8")
+    changes = {"run_id": run, "model": _STUB}
+    spec = prepared.spec.model_copy(update={**changes, "states_given": True, "budget": Budget(), "stop_at": None})
+    meta = prepared.meta.model_copy(update=changes)
+    return replace(prepared, spec=spec, meta=meta, states=dumps({"best": {PARAMETER: source}}).encode())
+
+
+def _filled(blank: Yardstick, result: WorkerResult | None, problem: str) -> Yardstick:
+    """`blank` with the scores in `result`, or with the reason why there are none."""
+    scores = result.scores.best if result is not None else None
+    if problem or scores is None:
+        problem = problem or "its sandbox left no scores"
+        return blank.model_copy(update={"problem": f"its reference program was not scored: {_line(problem)}"})
+    for each in scores.examples:
+        if each.failed and each.best_known is None:
+            why = f"its reference program fails on {each.id}: {_line(each.feedback)}"
+            return blank.model_copy(update={"problem": why})
+    reference = _by_split((each, None if each.failed else own_score(each)) for each in scores.examples)
+    best_known = _by_split((each, each.best_known) for each in scores.examples)
+    return blank.model_copy(update={"reference": reference, "best_known": best_known})
+
+
+def _no_span(plan: RunPlan, planned: PlannedJob, made: Yardstick) -> str:
+    """Why `made` measures nothing: it is no better than the template, as the job scored it, on a split."""
+    job = plan.layout.job(planned.job_id)
+    meta = read_meta(job)
+    result = last_result(job, meta) if meta is not None else None
+    initial = result.scores.initial if result is not None else None
+    if initial is None:
+        return ""
+    for split in made.reference:
+        if not has_span(made, initial, split):
+            return f"its reference program is no better than the template on the {split} instances"
+    return ""
+
+
+def _by_split(values: Iterable[tuple[ExampleScore, float | None]]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for each, value in values:
+        if value is not None:
+            found.setdefault(each.split, {})[each.id] = value
+    return found
+
+
+def _line(text: str) -> str:
+    return clean_line(text, _SENTENCE)
+
+
+def _place(yardstick: Yardstick) -> Path:
+    return cache_home() / "yardsticks" / f"{yardstick.identity}.json"
+
+
+def _cached(blank: Yardstick) -> Yardstick | None:
+    """The equal yardstick of an earlier run; a file that cannot be read is as good as none."""
+    try:
+        made = read_model(Yardstick, _place(blank).read_bytes())
+    except (OSError, JsonError):
+        return None
+    return made if made.identity == blank.identity and not made.problem else None
