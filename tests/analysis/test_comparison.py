@@ -55,13 +55,14 @@ def test_a_known_difference_is_found(tmp_path: Path) -> None:
     for task in one.tasks:
         assert task.effect.n == 8 and task.effect.mean == pytest.approx(0.1045)
         assert task.effect.low is not None and task.effect.low < 0.1045 < (task.effect.high or 0)
-        assert task.effect.p == 2 / 2**8 and task.p_adjusted == pytest.approx(6 / 2**8) and task.significant
+        assert task.effect.p == 2 / 4**8 and task.p_adjusted == 3 * task.effect.p and task.significant
+        assert task.interval_adjusted is not None and 0 < task.interval_adjusted[0] <= task.effect.low
         assert task.other_mean == pytest.approx((task.baseline_mean or 0) + 0.1045)
-    assert one.alike is not None and one.alike.effect.n == 3 and one.alike.effect.p == 0.25
+    assert one.alike is not None and one.alike.effect.n == 3 and one.alike.effect.p == 2 / 4**3
     assert one.these is not None and one.these.p < 0.001 and one.warning is None
     assert (one.of_tasks.wins, one.of_pairs.wins, one.of_pairs.losses) == (3, 24, 0)
     told = lines(done)
-    assert "3 better, 0 worse" in told and "tasks like these: 3 tasks: the smallest possible p is 0.25" in told
+    assert "3 better, 0 worse" in told and "tasks like these: 3 tasks: the smallest possible p is 0.0312" in told
 
 
 def test_lower_is_better_where_the_task_says_so(tmp_path: Path) -> None:
@@ -125,7 +126,11 @@ def test_without_a_common_seed_nothing_is_paired(tmp_path: Path) -> None:
     assert one.design == "unpaired" and one.tasks[0].effect.n_baseline == 5 and one.tasks[0].effect.n == 4
     assert one.tasks[0].effect.p == 2 / 126 and one.tasks[0].effect.smallest_p == 2 / 126
     told = lines(done)
-    assert "NOT PAIRED" in told and "without pairs: Welch's interval" in told and "5 and 4 scores" in told
+    assert (
+        "NOT PAIRED" in told
+        and "without pairs: permutation test of the scores' labels" in told
+        and "5 and 4 scores" in told
+    )
 
 
 def test_several_ways_are_matched_by_what_they_have_in_common(tmp_path: Path) -> None:
@@ -212,12 +217,33 @@ def test_huge_and_equal_scores_break_nothing(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------- what could be found
 
 
-def test_with_five_pairs_it_says_that_nothing_could_be_found(tmp_path: Path) -> None:
-    done = compare(parts_of(tmp_path, jobs(low, ["x"], range(5)), jobs(high, ["x"], range(5))))
+@pytest.mark.parametrize(("tasks", "pairs", "smallest", "needed"), [(1, 2, "0.125", 3), (3, 3, "0.0312 (0.0938", 4)])
+def test_with_few_pairs_it_says_that_nothing_could_be_found(
+    tmp_path: Path, tasks: int, pairs: int, smallest: str, needed: int
+) -> None:
+    sides = jobs(low, TASKS[:tasks], range(pairs)), jobs(high, TASKS[:tasks], range(pairs))
+    done = compare(parts_of(tmp_path, *sides))
     (first, *_) = detected(done, done.comparisons[0])
-    assert first.startswith("5 pairs: the smallest possible p is 0.0625; no difference on a single task can be")
-    assert first.endswith("significant at 0.05; it takes 6 pairs")
-    assert done.comparisons[0].tasks[0].detectable is None
+    assert first.startswith(f"{pairs} pairs: the smallest possible p is {smallest}")
+    assert first.endswith(f"; no difference on a single task can be significant at 0.05; it takes {needed} pairs")
+    for task in done.comparisons[0].tasks:
+        assert task.detectable is None and task.interval_adjusted is None and not task.significant
+
+
+def test_five_pairs_with_a_clear_difference_have_a_verdict_that_their_interval_agrees_with(tmp_path: Path) -> None:
+    """As in docs/examples: a difference of 0.31 with an interval of [0.29, 0.34], and twelve tests."""
+    gains = {"x": (0.30, 0.29, 0.33, 0.34, 0.31), "y": (0.02, -0.01, 0.05, 0.01, 0.03)}
+    others = {f"o{n}": (0.0, 0.01, -0.01, 0.02, -0.02) for n in range(10)}
+    base = [job(task, seed, 0.5) for task in gains | others for seed in range(5)]
+    other = [job(task, seed, 0.5 + gain[seed]) for task, gain in (gains | others).items() for seed in range(5)]
+    done = compare(parts_of(tmp_path, base, other))
+    clear, unclear, *_ = done.comparisons[0].tasks
+    assert done.tests == 12 and clear.significant and not unclear.significant
+    assert clear.interval_adjusted is not None and unclear.interval_adjusted is not None
+    assert clear.interval_adjusted[0] > 0.2 and unclear.interval_adjusted[0] < 0
+    (table,) = (block for block in summary(done).blocks if not isinstance(block, str))
+    shown = {row[1]: row[-3:] for row in table.rows}
+    assert shown["t:x"][-1] == "better" and shown["t:y"][-1] == "undecided"
 
 
 def test_with_more_pairs_it_says_how_large_a_difference_is_found(tmp_path: Path) -> None:
@@ -232,9 +258,11 @@ def test_many_parts_are_corrected_for_and_keep_their_baseline(tmp_path: Path) ->
     sides = [jobs(low, TASKS, SEEDS), jobs(high, TASKS, SEEDS), jobs(high, TASKS, SEEDS, trainer_id="P")]
     done = compare(parts_of(tmp_path, *sides))
     assert done.tests == 6 and [one.baseline for one in done.comparisons] == ["a", "a"]
-    assert done.comparisons[0].tasks[0].p_adjusted == pytest.approx(6 * 2 / 2**8)
+    first = done.comparisons[0].tasks[0]
+    assert first.p_adjusted == pytest.approx(6 * first.effect.p)
     for one in done.comparisons:
-        assert one.alike is not None and (one.alike.effect.p, one.alike.p_adjusted) == (0.25, 0.5)
+        assert one.alike is not None and (one.alike.effect.p, one.alike.p_adjusted) == (0.03125, 0.0625)
+        assert one.alike.effect.low is not None and one.alike.interval_adjusted is None
         assert one.these is not None and one.these.p_adjusted == 2 * one.these.p
     assert "after Holm's correction" in lines(done)
 

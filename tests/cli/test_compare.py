@@ -59,7 +59,7 @@ def test_a_verdict_takes_a_small_p(tmp_path: Path, seeds: int, verdicts: list[st
     make_experiment(tmp_path, "a", [*jobs(score, ["x", "y"], range(seeds)), *up])
     lines = compare(tmp_path, "a", "--by", "trainer").stdout.splitlines()
     assert [line.split()[-1] for line in lines if " t:x " in line or " t:y " in line] == verdicts
-    assert ("no single task can have one" in lines[-1]) == (seeds == 3)
+    assert ("no single task can have a verdict, nor an interval" in lines[-1]) == (seeds == 3)
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -130,7 +130,7 @@ def test_markdown_holds_whatever_names_hold(tmp_path: Path) -> None:
     for line in done.stdout.splitlines():
         if line.startswith("|"):
             plain = line.replace("\\|", "")
-            assert plain.count("|") in (5, 6, 11), line  # columns of the three tables
+            assert plain.count("|") in (5, 6, 12), line  # columns of the three tables
     assert r"a\|b&lt;script&gt;\*\_" in done.stdout
 
 

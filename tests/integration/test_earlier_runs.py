@@ -3,7 +3,7 @@
 ``tests/data/earlier-runs`` holds the archives (`trace-bench export`), the configs they were made from, and what the
 code of that commit printed about them. The jobs ran in containers. ``search`` has three tasks, three trainers and two
 seeds. In ``failures`` half of the jobs fail, by time-outs and by a task without a trainable parameter. ``replay``
-repeats ``search``.
+repeats ``search``. ``compare.json`` was made again when `compare` got another test of single tasks.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ from trace_bench.analysis import testing
 from trace_bench.analysis.axes import Axis, axes, warning
 from trace_bench.analysis.comparison_groups import UNIT, ComparisonGroup, pairing
 from trace_bench.analysis.comparison_metric import Metric, chosen, counting, units_with
-from trace_bench.analysis.testing import Array, Effect, Share
+from trace_bench.analysis.paired import Array, Effect, paired_effects, paired_interval, student_alpha
+from trace_bench.analysis.statistics import Interval
+from trace_bench.analysis.testing import Share
 from trace_bench.artifacts.contract import Direction
 from trace_bench.errors import ConfigError
 
@@ -40,6 +42,8 @@ class TaskDifference:
         baseline_mean, other_mean: of the scores compared, natural units; None beyond a double.
         effect: its `mean` is better when larger.
         p_adjusted: by Holm, over all tasks of all comparisons.
+        interval_adjusted: of the difference, at the level at which Holm's procedure tests this task: it excludes 0 if
+            and only if `significant`. None where no interval of so few scores has that level.
         detectable: the smallest difference that would have been found with a power of 80 %; None where none can.
     """
 
@@ -50,6 +54,7 @@ class TaskDifference:
     other_mean: float | None
     effect: Effect
     p_adjusted: float
+    interval_adjusted: Interval | None
     verdict: Verdict
     significant: bool
     detectable: float | None
@@ -68,10 +73,11 @@ class TheseTasks:
 
 @dataclass(frozen=True)
 class Alike:
-    """Tasks like these: each is one observation."""
+    """Tasks like these: each is one observation. `interval_adjusted`: as of `TaskDifference`."""
 
     effect: Effect
     p_adjusted: float
+    interval_adjusted: Interval | None
     detectable: float | None
 
 
@@ -207,7 +213,7 @@ def compare(
         )
         for part, frame, without in zip(parts, scored, bare, strict=True)
     )
-    adjusted = tuple(_adjusted(results, 1 - level))
+    adjusted = tuple(_adjusted(results, grouped, round(1 - level, 12)))
     return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, adjusted, parts[0].split)
 
 
@@ -299,9 +305,9 @@ def _comparison(
     found = tuple(axes(a, b))
     paired = groups.differences is not None
     if paired:
-        effects = testing.paired_effects(groups.differences or [], level, tests)
+        effects = paired_effects(groups.differences or [], level)
     else:
-        effects = testing.unpaired_effects(groups.x, groups.y, level, tests)
+        effects = testing.unpaired_effects(groups.x, groups.y, [level] * len(groups.x), testing.drawn(tests, 1 - level))
     means = [effect.mean for effect in effects]
     return Comparison(
         baseline=a.name,
@@ -340,6 +346,7 @@ def _tasks(
                 other_mean=_mean(sign * y),
                 effect=effect,
                 p_adjusted=effect.p,
+                interval_adjusted=None,
                 verdict=_verdict(effect.mean),
                 significant=False,
                 detectable=_detectable(effect, alpha),
@@ -359,8 +366,8 @@ def _alike(
     if len(of_task) < 2:
         return None
     values = np.asarray([sum(mean / len(own) for mean in own) for own in of_task.values()])
-    effect = testing.paired_effects([testing.levelled(values, float(np.abs(values).max()))], level, parts)[0]
-    return Alike(effect, effect.p, _detectable(effect, (1 - level) / parts))
+    effect = paired_effects([testing.levelled(values, float(np.abs(values).max()))], level)[0]
+    return Alike(effect, effect.p, None, _detectable(effect, (1 - level) / parts))
 
 
 def _these(part: ComparisonGroup, groups: _Groups, *, scaled: bool) -> TheseTasks:
@@ -379,32 +386,46 @@ def _task_ids(part: ComparisonGroup) -> dict[str, str]:
     return dict(zip(part.jobs[UNIT], part.jobs["task_id"], strict=True))
 
 
-def _adjusted(results: Sequence[Comparison], alpha: float) -> list[Comparison]:
-    """With p adjusted for all tests of a kind."""
-    single = iter(testing.holm([task.effect.p for one in results for task in one.tasks]))
-    alike = iter(testing.holm([one.alike.effect.p for one in results if one.alike]))
+def _adjusted(results: Sequence[Comparison], grouped: Sequence[_Groups], alpha: float) -> list[Comparison]:
+    """With p and intervals adjusted for all tests of a kind."""
+    single = [task.effect.p for one in results for task in one.tasks]
+    alike = [one.alike.effect.p for one in results if one.alike]
     these = iter(testing.holm([one.these.p for one in results if one.these]))
+    of_tasks = iter(zip(testing.holm(single), testing.holm_alphas(single, alpha), strict=True))
+    of_alike = iter(zip(testing.holm(alike), testing.holm_alphas(alike, alpha), strict=True))
     found = []
-    for one in results:
-        tasks = []
-        for task in one.tasks:
-            p = next(single)
-            tasks.append(replace(task, p_adjusted=p, significant=p <= alpha and task.verdict != "tie"))
-        found.append(
-            replace(
-                one,
-                tasks=tuple(tasks),
-                alike=replace(one.alike, p_adjusted=next(alike)) if one.alike else None,
-                these=replace(one.these, p_adjusted=next(these)) if one.these else None,
-            )
-        )
+    for one, groups in zip(results, grouped, strict=True):
+        steps = [next(of_tasks) for _ in one.tasks]
+        intervals = _intervals(one, groups, [step for _, step in steps], testing.drawn(len(single), alpha))
+        tasks = [
+            replace(task, p_adjusted=p, interval_adjusted=ends, significant=p <= alpha and task.verdict != "tie")
+            for task, (p, _), ends in zip(one.tasks, steps, intervals, strict=True)
+        ]
+        over = one.alike
+        if over is not None:
+            p, step = next(of_alike)
+            over = replace(over, p_adjusted=p, interval_adjusted=_both(*paired_interval(over.effect, step)))
+        these_tasks = replace(one.these, p_adjusted=next(these)) if one.these else None
+        found.append(replace(one, tasks=tuple(tasks), alike=over, these=these_tasks))
     return found
+
+
+def _intervals(one: Comparison, groups: _Groups, alphas: Sequence[float], resamples: int) -> list[Interval | None]:
+    if groups.differences is not None:
+        return [_both(*paired_interval(task.effect, alpha)) for task, alpha in zip(one.tasks, alphas, strict=True)]
+    effects = testing.unpaired_effects(groups.x, groups.y, [1 - alpha for alpha in alphas], resamples)
+    return [_both(effect.low, effect.high) for effect in effects]
+
+
+def _both(low: float | None, high: float | None) -> Interval | None:
+    return None if low is None or high is None else (low, high)
 
 
 def _detectable(effect: Effect, alpha: float) -> float | None:
     if effect.se is None or effect.df is None or not effect.se or effect.smallest_p > alpha:
         return None
-    found = testing.detectable(effect.se, effect.df, alpha)
+    level = student_alpha(effect, alpha) if effect.n_baseline is None else alpha
+    found = math.inf if level is None else testing.detectable(effect.se, effect.df, level)
     return found if math.isfinite(found) else None
 
 

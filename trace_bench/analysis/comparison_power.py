@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import count
 
 from trace_bench.analysis.comparison import Alike, Compared, Comparison, TaskDifference
-from trace_bench.analysis.testing import BOOTSTRAP, EXACT, POWER, Effect, drawn, smallest_paired_p
+from trace_bench.analysis.paired import smallest_paired_p
+from trace_bench.analysis.statistics import Interval
+from trace_bench.analysis.testing import BOOTSTRAP, EXACT, POWER, RESAMPLES, drawn
 from trace_bench.display.text import quoted
 
-_POWER = (
-    f"a power of {POWER:.0%}, if the spread is as seen (by a t test; the permutation test that p is of finds it less"
-    " often where the smallest p only just suffices, in as little as 60 %)"
-)
+_POWER = f"a power of {POWER:.0%}, if the spread is as seen"
 
 
 def detected(done: Compared, one: Comparison) -> list[str]:
@@ -62,10 +62,8 @@ def _single(done: Compared, one: Comparison) -> Iterable[str]:
 
 
 def needed(done: Compared) -> int:
-    """Pairs a task from which on a p of the exact test can be significant after the correction."""
-    return next(
-        (n for n in range(1, 64) if smallest_paired_p(n, done.tests, done.alpha) <= done.alpha / done.tests), 64
-    )
+    """Pairs a task from which on a difference can be significant after the correction."""
+    return next(n for n in count(2) if smallest_paired_p(n) <= done.alpha / done.tests)
 
 
 def _of_alike(alike: Alike, level: float, alpha: float) -> str:
@@ -81,14 +79,18 @@ def _of_alike(alike: Alike, level: float, alpha: float) -> str:
 # ---------------------------------------------------------------------------------------------------------- methods
 
 
+_STUDENT = (
+    "Student's t test of the paired differences and its interval; n pairs have no p below 2/4ⁿ, and differences that"
+    " are all or nothing none below the probability that equal scores of that kind have such a t"
+)
+
+
 def methods(done: Compared) -> list[tuple[str, str]]:
     """The methods, with sources."""
-    signs = (
-        f"sign-flip permutation test, two-sided, exact up to {EXACT} sign patterns, else"
-        f" {drawn(done.tests, done.alpha)} drawn and the observed one counted, arXiv:1603.05766;"
-        " it assumes that without a difference each pair's two scores could as well have been each other's"
+    labels = (
+        "permutation test of the scores' labels, two-sided, and the differences that it does not reject; exact up to"
+        f" {EXACT} labellings, else {drawn(done.tests, done.alpha)} drawn and the observed one, arXiv:1603.05766"
     )
-    unpaired = "Welch's interval of the difference of means, and a permutation test of the scores' labels"
     designs = {one.design for one in done.comparisons}
     several = (
         ", each the mean over what else its jobs share" if any(one.ways[1] > 1 for one in done.comparisons) else ""
@@ -97,23 +99,25 @@ def methods(done: Compared) -> list[tuple[str, str]]:
         "pairs": f"scores of one task and seed{several}, arXiv:2411.00640 (paired differences)"
         if "paired" in designs
         else "",
-        "interval of a task": "Student's t of the paired differences" if "paired" in designs else "",
-        "test of a task": signs if "paired" in designs else "",
-        "without pairs": unpaired if "unpaired" in designs else "",
-        "correction": f"Holm 1979, over the {done.tests} tests of single tasks; family-wise error rate {done.alpha:g}"
+        "interval and p of a task": _STUDENT if "paired" in designs else "",
+        "without pairs": labels if "unpaired" in designs else "",
+        "correction": f"Holm 1979, over the {done.tests} tests of single tasks; family-wise error rate {done.alpha:g};"
+        " an interval (Holm) is at the level at which its task is tested, so that it excludes 0 if and only if the"
+        " verdict is better or worse"
         if done.tests > 1
         else "",
         "tasks like these": ""
         if not any(one.alike for one in done.comparisons)
         else "clustered by task, arXiv:2411.00640 §2.2: every task is one observation, its mean"
-        " difference (over all its arguments); Student's t of these, and their sign-flip test",
-        "these tasks": "permutation test over all scores, stratified by task; it says nothing of other tasks",
+        " difference (over all its arguments); interval and p as of a task's pairs",
+        "these tasks": "permutation test over all scores, stratified by task; it says nothing of other tasks. "
+        f"Signs of pairs, or labels, are exchanged: all patterns up to {EXACT}, else {RESAMPLES} drawn ones",
         "probability of improvement": "mean over tasks of P(better) + ½ P(equal), Mann-Whitney, arXiv:2108.13264 §4.3;"
         f" percentile interval of {BOOTSTRAP} stratified bootstrap resamples, its percentiles expanded for few scores,"
         " arXiv:1411.5279 §5.2",
         "which p": "each kind of test (single tasks, these tasks, tasks like these) is corrected by itself and not for"
         " the others: choose the one that answers your question before you look",
-        "detectable": f"smallest true difference that a t test at the corrected level finds with a power of {POWER:.0%}"
+        "detectable": f"smallest true difference that the test at the corrected level finds with a power of {POWER:.0%}"
         ", by the noncentral t distribution",
     }
     return [(what, text) for what, text in found.items() if text]
@@ -122,10 +126,12 @@ def methods(done: Compared) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------------------------------------------------- in short
 
 
-def interval(effect: Effect) -> str:
-    if effect.low is None or effect.high is None:
+def interval(ends: Interval | None) -> str:
+    """``[low, high]``, ``[value]=`` where all differences are the same; a dash for None."""
+    if ends is None:
         return "-"
-    return f"[{short(effect.low)}, {short(effect.high)}]"
+    low, high = ends
+    return f"[{short(low)}]=" if low == high else f"[{short(low)}, {short(high)}]"
 
 
 def p_value(p: float) -> str:

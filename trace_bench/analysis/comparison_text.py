@@ -11,7 +11,8 @@ from typing import Any
 from trace_bench.analysis.comparison import Compared, Comparison, Outcome, TaskDifference
 from trace_bench.analysis.comparison_metric import NOT_HELD_OUT
 from trace_bench.analysis.comparison_power import detected, interval, methods, name, needed, p_value, short, signed
-from trace_bench.analysis.statistics import FEW
+from trace_bench.analysis.paired import Effect
+from trace_bench.analysis.statistics import FEW, Interval
 from trace_bench.analysis.testing import Share
 from trace_bench.display.markup import markdown as table_text
 from trace_bench.display.markup import markdown_text
@@ -81,7 +82,7 @@ def difference_table(done: Compared, labels: Sequence[str]) -> Table:
     Args:
         labels: what to call the parts.
     """
-    header = ("configuration", "task", "n", "baseline", "other", "difference", f"{done.level * 100:g} %",
+    header = ("configuration", "task", "n", "baseline", "other", "difference", f"{done.level * 100:g} % (Holm)",
               "p (Holm)", "verdict")  # fmt: skip
     rows = []
     for label, one in zip(labels[1:], done.comparisons, strict=True):
@@ -89,7 +90,7 @@ def difference_table(done: Compared, labels: Sequence[str]) -> Table:
         for task in one.tasks:
             name_, *rest = _row(task, several)
             task_name = name_.removesuffix(" ↑") if done.metric.scale_free else name_
-            rows.append((label, task_name, *rest[:5], *rest[6:8]))
+            rows.append((label, task_name, *rest[:4], *rest[6:9]))
         rows += [(label, *row) for row in over_tasks(done, one)]
     return Table.of(header, rows, header[2:8], **_LAYOUT)
 
@@ -107,7 +108,8 @@ def over_tasks(done: Compared, one: Comparison) -> Iterable[tuple[str, ...]]:
         yield f"these {len(one.tasks)} tasks", str(_pairs(one)), *shared, "-", p_value(one.these.p_adjusted), verdict
     if one.alike is not None:
         effect, p = one.alike.effect, one.alike.p_adjusted
-        found = (signed(effect.mean), interval(effect), p_value(p), _verdict(effect.mean, p, done.alpha))
+        ends = interval(one.alike.interval_adjusted)
+        found = (signed(effect.mean), ends, p_value(p), _verdict(effect.mean, p, done.alpha))
         yield "tasks like these", str(effect.n), "-", "-", *found
 
 
@@ -123,13 +125,14 @@ def caveats(done: Compared) -> str:
     found = [text for text in notes(done) if not text.startswith("failures by boundary")]
     found += dict.fromkeys(f"NOT PAIRED: {_not_paired(one)}" for one in done.comparisons if one.design == "unpaired")
     sizes = {task.effect.n for one in done.comparisons for task in one.tasks if task.effect.n_baseline is None}
-    tests = f" after Holm's correction for {done.tests} tests" if done.tests > 1 else ""
-    found.append(f"a verdict takes p ≤ {done.alpha:g}{tests}")
+    tests = f" after Holm's correction for {done.tests} tests, and an interval without 0 at the level of that test"
+    found.append(f"a verdict takes p ≤ {done.alpha:g}{tests if done.tests > 1 else ''}")
     if sizes and max(sizes) < needed(done):
         pairs = "–".join(str(size) for size in sorted({min(sizes), max(sizes)}))
-        found.append(f"with {pairs} pair{'s' * (pairs != '1')} no single task can have one, with {needed(done)} it can")
-    if done.tests > 1:
-        found.append("intervals are not corrected")
+        few = (
+            f"with {pairs} pair{'s' * (pairs != '1')} no single task can have a verdict, nor an interval at that level"
+        )
+        found.append(f"{few}, with {needed(done)} it can")
     return f"Caveats: {'; '.join(found)}."
 
 
@@ -227,9 +230,11 @@ def _differences(done: Compared, one: Comparison) -> Section:
         return Section(title, ["no task has a score of both that counts, so that there is nothing to compare yet"])
     percent = f"{done.level * 100:g} %"
     several = len({task.task_id for task in one.tasks}) < len(one.tasks)
-    header = ("task", "n", "baseline", "other", "difference", percent, "p", "p (Holm)", "verdict", "detectable")
+    header = ("task", "n", "baseline", "other", "difference", percent, "p", f"{percent} (Holm)", "p (Holm)", "verdict",
+              "detectable")  # fmt: skip
     rows = [_row(task, several) for task in one.tasks]
-    blocks: list[Block] = [Table.of(header, rows, header[1:8] + header[9:], **_LAYOUT)]
+    layout = {**_LAYOUT, "drop": (*_LAYOUT["drop"][:2], percent, *_LAYOUT["drop"][2:])}
+    blocks: list[Block] = [Table.of(header, rows, header[1:9] + header[10:], **layout)]
     blocks += [text for text in (_pairing(one), _degenerate(one.tasks), *_coverage(one.tasks, percent)) if text]
     blocks += _uncorrected(done)
     return Section(title, [*blocks, *_overall(done, one, percent)])
@@ -237,6 +242,7 @@ def _differences(done: Compared, one: Comparison) -> Section:
 
 def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
     effect = task.effect
+    ends = _ends(effect)
     fixture = '"fixture":true' in task.arguments
     name = named_task(task.task_id, fixture) + (f" {task.arguments}" if several else "")
     return (
@@ -245,17 +251,22 @@ def _row(task: TaskDifference, several: bool) -> tuple[str, ...]:
         number(task.baseline_mean),
         number(task.other_mean),
         signed(effect.mean),
-        interval(effect),
+        interval(ends),
         p_value(effect.p),
+        interval(task.interval_adjusted),
         p_value(task.p_adjusted),
         _VERDICTS[task.verdict] if task.significant else "equal" if effect.mean == effect.se == 0 else "undecided",
         short(task.detectable),
     )
 
 
+def _ends(effect: Effect) -> Interval | None:
+    return None if effect.low is None or effect.high is None else (effect.low, effect.high)
+
+
 def _pairing(one: Comparison) -> str:
     if one.design == "unpaired":
-        text = f"NOT PAIRED: {_not_paired(one)}; n is scores of the baseline and of the other, the interval is Welch's"
+        text = f"NOT PAIRED: {_not_paired(one)}; n is scores of the baseline and of the other"
     else:
         text = f"pairs share {', '.join(one.matched_by)}"
     if one.ways[1] > 1:
@@ -291,14 +302,13 @@ def _degenerate(tasks: Sequence[TaskDifference]) -> str:
 
 
 def _uncorrected(done: Compared) -> list[str]:
-    """The caveat about intervals without 0 that are not corrected."""
+    """The caveat about what is not corrected for many tests."""
     if done.tests < 2:
         return []
-    alike = ", of tasks like these" if any(one.alike for one in done.comparisons) else ""
-    each = "" if len(done.comparisons) < 2 else f"{alike} and of the probability of improvement"
+    several = "; intervals of the probability of improvement are not corrected" * (len(done.comparisons) > 1)
     return [
-        f"intervals of the difference{each} are not corrected for the {done.tests} tests: one without 0 is no"
-        " finding; p (Holm) is corrected"
+        f"{done.level * 100:g} % and p are of each task alone, and one without 0 is no finding; those with (Holm) are"
+        f" corrected for the {done.tests} tests, and the verdict follows from them{several}"
     ]
 
 
@@ -320,7 +330,9 @@ def _overall(done: Compared, one: Comparison, percent: str) -> list[str]:
         effect = one.alike.effect
         believed = f" (measured coverage {_range(effect.coverage)})" if effect.coverage else ""
         text = f"tasks like these ({effect.n} tasks, each one observation): mean difference {signed(effect.mean)}"
-        lines.append(f"{text}, {percent} {interval(effect)}{believed}, {_ps(effect.p, one.alike.p_adjusted, several)}")
+        corrected = f", {interval(one.alike.interval_adjusted)} after Holm's correction" if several else ""
+        ends = f"{percent} {interval(_ends(effect))}{corrected}"
+        lines.append(f"{text}, {ends}{believed}, {_ps(effect.p, one.alike.p_adjusted, several)}")
     if one.these is not None:
         of = "the mean difference relative to each task's own size" if one.these.scaled else "the mean difference"
         lines.append(f"these tasks ({_tested(one)}): {of}, {_ps(one.these.p, one.these.p_adjusted, several)}")

@@ -1,8 +1,9 @@
-"""Tests of the differences between two configurations on the same tasks, each by SciPy.
+"""Tests of the differences between two configurations on the same tasks, with the intervals that agree with them.
 
 A *group* is one task. Paired: an array of differences, one for each pair (task and seed), better when larger. Unpaired:
-two arrays. The assumption of every permutation test here is that under the null hypothesis a pair's two scores could as
-well have been each other's (the signs of differences are exchangeable), or that labels could, where there are no pairs.
+two arrays. Tests of one task with pairs are in `trace_bench.analysis.paired`; here are permutation tests, without pairs
+or over all tasks. They assume that under the null hypothesis labels are exchangeable, or a pair's two scores are (the
+signs of differences). An interval holds the differences that its test does not reject.
 
 Sources: E. Miller, *Adding error bars to evals*, arXiv:2411.00640 (paired differences §4.2, clusters §2.2); R. Agarwal
 et al., *Deep RL at the edge of the statistical precipice*, arXiv:2108.13264 (probability of improvement, stratified
@@ -17,15 +18,13 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
-from trace_bench.analysis.statistics import Estimate, mean_intervals
-
-Array = NDArray[np.float64]
+from trace_bench.analysis.paired import EQUAL, Array, Effect, finite, without_rounding
 
 EXACT = 20_000
 """All permutations are looked at up to so many."""
@@ -37,8 +36,6 @@ BOOTSTRAP = 2_000
 POWER = 0.8
 SEED = 20_108
 """Of all that is drawn: the same files give the same numbers."""
-EQUAL = 1e-9
-"""Relative difference up to which two scores are the same, as for a task that declares no tolerance."""
 SHARE_COVERAGE: Mapping[int, tuple[float, float]] = {
     2: (0.37, 0.94), 3: (0.57, 0.97), 4: (0.71, 0.97), 5: (0.79, 0.97), 6: (0.88, 0.98), 7: (0.88, 0.97),
     8: (0.92, 0.97), 9: (0.92, 0.97),
@@ -47,36 +44,6 @@ SHARE_COVERAGE: Mapping[int, tuple[float, float]] = {
 ``benchmarks/statistics/improvement.py``."""
 _BATCH = 2_000_000
 """Numbers of permuted data held at once."""
-
-
-@dataclass(frozen=True)
-class Effect:
-    """A difference, better when larger.
-
-    Attributes:
-        n: pairs, or tasks; `n_baseline` too where there are no pairs.
-        sd: of the differences; None for fewer than two, and where there are no pairs.
-        se: standard error of `mean`; None where it is not determined. `df` are its degrees of freedom.
-        low, high: interval of `mean`; None where there is none.
-        p: of the permutation test, two-sided.
-        smallest_p: that `n` allows, whatever the scores.
-        exact: all permutations were looked at.
-        coverage: how often such an interval of fewer than 10 differences holds the truth, in the worst and the best
-            case that was measured; None where it was not.
-    """
-
-    n: int
-    n_baseline: int | None
-    mean: float
-    sd: float | None
-    se: float | None
-    df: float | None
-    low: float | None
-    high: float | None
-    p: float
-    smallest_p: float
-    exact: bool
-    coverage: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,42 +77,7 @@ def levelled(found: Array, size: float) -> Array:
     return np.full_like(found, np.mean(found / len(found)) * len(found)) if alike else found
 
 
-def _without_rounding(mean: Array, largest: Array) -> Array:
-    """Means that cancel but for rounding are 0."""
-    return np.where(np.abs(mean) <= EQUAL * largest, 0.0, mean)
-
-
-# -------------------------------------------------------------------------------------------------------- paired
-
-
-def paired_effects(groups: Sequence[Array], level: float, tests: int = 1) -> list[Effect]:
-    """For each group the mean of its differences with its t interval, and a sign-flip permutation test.
-
-    Args:
-        tests: how many are made in all, of which a p must survive the correction.
-    """
-    found: dict[int, Effect] = {}
-    for n, places in _by(len(group) for group in groups).items():
-        values = np.stack([groups[place] for place in places])
-        p, exact = sign_flip(values, drawn(tests, 1 - level))
-        mean, se, intervals = mean_intervals(values, level)
-        mean = _without_rounding(mean, np.abs(values).max(axis=1))
-        for row, place in enumerate(places):
-            found[place] = Effect(
-                n=n,
-                n_baseline=None,
-                mean=float(mean[row]),
-                sd=_finite(se[row] * math.sqrt(n)),
-                se=_finite(se[row]),
-                df=n - 1 if n > 1 else None,
-                low=_finite(intervals[row, 0]),
-                high=_finite(intervals[row, 1]),
-                p=float(p[row]),
-                smallest_p=smallest_paired_p(n, tests, 1 - level),
-                exact=exact,
-                coverage=Estimate(n=n, interval=(0.0, 0.0), level=level).coverage,
-            )
-    return [found[place] for place in range(len(groups))]
+# ---------------------------------------------------------------------------------------------------- sign flips
 
 
 def sign_flip(values: Array, resamples: int = RESAMPLES, exact_up_to: int = EXACT) -> tuple[Array, bool]:
@@ -205,15 +137,6 @@ def drawn(tests: int, alpha: float) -> int:
     return int(min(max(RESAMPLES, math.ceil(2 * tests / alpha)), MOST_RESAMPLES))
 
 
-def smallest_paired_p(pairs: int, tests: int = 1, alpha: float = 0.05) -> float:
-    """The smallest two-sided p that `sign_flip` can find with `pairs` pairs.
-
-    >>> smallest_paired_p(5)
-    0.0625
-    """
-    return min(1.0, 2.0 ** (1 - pairs)) if is_exact(pairs) else 2 / (drawn(tests, alpha) + 1)
-
-
 def stratified_sign_flip(
     groups: Sequence[Array], *, scaled: bool, together: Sequence[Sequence[Hashable]] | None = None
 ) -> tuple[float, bool, float]:
@@ -237,63 +160,89 @@ def stratified_sign_flip(
         codes = [places.setdefault(name, len(places)) for names in together for name in names]
         values = np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
     p, exact = sign_flip(values[None, :])
-    return float(p[0]), exact, smallest_paired_p(len(values))
+    return float(p[0]), exact, 2.0 ** (1 - len(values)) if exact else 2 / (RESAMPLES + 1)
 
 
 # ------------------------------------------------------------------------------------------------------ unpaired
 
 
-def unpaired_effects(baselines: Sequence[Array], others: Sequence[Array], level: float, tests: int = 1) -> list[Effect]:
-    """For each group the difference of the two means with Welch's interval, and a permutation test of it. Scores are
-    better when larger."""
+def unpaired_effects(
+    baselines: Sequence[Array], others: Sequence[Array], levels: Sequence[float], resamples: int = RESAMPLES
+) -> list[Effect]:
+    """For each group the difference of the two means with a permutation test of the scores' labels, and the interval
+    of the differences that it does not reject. Scores are better when larger.
+
+    Args:
+        levels: of the interval of each group.
+        resamples: labellings drawn where there are more than `EXACT`.
+    """
     found: dict[int, Effect] = {}
     sizes = _by((len(x), len(y)) for x, y in zip(baselines, others, strict=True))
     for (m, n), places in sizes.items():
         x, y = np.stack([baselines[place] for place in places]), np.stack([others[place] for place in places])
         scale = np.maximum(_largest_of_rows(x), _largest_of_rows(y))
         x, y = x / scale, y / scale
-        p, smallest, exact = _shuffled(x, y, drawn(tests, 1 - level))
+        alphas = [round(1 - levels[place], 12) for place in places]
+        p, smallest, ends = _shuffled(x, y, alphas, resamples)
         spread = _welch(x, y)
-        means = _without_rounding(y.mean(axis=1) - x.mean(axis=1), np.ones(len(x))) * scale[:, 0]
+        means = without_rounding(y.mean(axis=1) - x.mean(axis=1), np.ones(len(x))) * scale[:, 0]
         for row, place in enumerate(places):
-            mean = float(means[row])
+            size = float(scale[row, 0])
             se, df = spread[row]
-            se = None if se is None else se * float(scale[row, 0])
-            half = None if se is None else float(stats.t.ppf((1 + level) / 2, df)) * se if se else 0.0
             found[place] = Effect(
                 n=n,
                 n_baseline=m,
-                mean=mean,
+                mean=float(means[row]),
                 sd=None,
-                se=se,
+                se=None if se is None else se * size,
                 df=df,
-                low=None if half is None else mean - half,
-                high=None if half is None else mean + half,
+                low=finite(ends[row, 0] * size),
+                high=finite(ends[row, 1] * size),
                 p=float(p[row]),
                 smallest_p=smallest,
-                exact=exact,
             )
     return [found[place] for place in range(len(baselines))]
 
 
-def _shuffled(x: Array, y: Array, resamples: int) -> tuple[Array, float, bool]:
-    """Two-sided p of the difference of the means of each row if labels are shuffled, the smallest p possible, and
-    whether all labellings were looked at. A single score is no sample: p is 1."""
-    patterns = math.comb(x.shape[1] + y.shape[1], y.shape[1])
+def _shuffled(x: Array, y: Array, alphas: Sequence[float], resamples: int) -> tuple[Array, float, Array]:
+    """Two-sided p of the difference of the means of each row if labels are shuffled, the smallest p possible, and the
+    ends of the interval. A single score is no sample: p is 1.
+
+    A labelling swaps some scores of `y` for as many of `x`. It has a difference at least as large as the observed one,
+    once a true difference is taken off `y`, if and only if that is at least the mean of the former less the mean of the
+    latter. So these are counted for p, and are the ends of the interval.
+    """
+    ends = np.full((len(x), 2), np.nan)
     if min(x.shape[1], y.shape[1]) < 2:
-        return np.ones(len(x)), 1.0, True
-    exact = patterns <= EXACT
-    done = stats.permutation_test(
-        (y, x),
-        _mean_difference,
-        permutation_type="independent",
-        vectorized=True,
-        n_resamples=patterns if exact else resamples,
-        batch=max(1, _BATCH // (x.size + y.size)),
-        axis=-1,
-        rng=np.random.default_rng(SEED),
-    )
-    return np.asarray(done.pvalue), min(1.0, 2 / (patterns if exact else resamples + 1)), exact
+        return np.ones(len(x)), 1.0, ends
+    swapped, labellings = _swaps(y.shape[1], x.shape[1], resamples)
+    signed = swapped * np.repeat([1.0, -1.0], [y.shape[1], x.shape[1]])
+    p = np.ones(len(x))
+    for row, scores in enumerate(np.concatenate([y, x], axis=1)):
+        off = np.sort(signed @ scores / swapped[:, : y.shape[1]].sum(axis=1))
+        off[np.abs(off) <= 1e-12] = 0.0  # sums in another order; scores are at most 1
+        same = labellings - len(off)  # the observed one, and draws of it
+        below, above = np.searchsorted(off, 0.0, side="right"), len(off) - np.searchsorted(off, 0.0, side="left")
+        p[row] = min(1.0, 2 * (same + min(below, above)) / labellings)
+        place = math.floor(alphas[row] * labellings / 2 * (1 + EQUAL)) - same
+        if 0 <= place < len(off):
+            ends[row] = off[place], off[-1 - place]
+    return p, min(1.0, 2 / labellings), ends
+
+
+@cache
+def _swaps(n: int, m: int, resamples: int) -> tuple[Array, int]:
+    """Which of `n` scores, and then of `m` others, change places, a row for each labelling that swaps any; the number
+    of all labellings. All of them up to `EXACT`, else `resamples` drawn ones and the observed one."""
+    if math.comb(n + m, n) <= EXACT:
+        first = np.zeros((math.comb(n + m, n), n + m))
+        for row, chosen in enumerate(combinations(range(n + m), n)):
+            first[row, list(chosen)] = 1.0
+    else:
+        start = np.tile(np.repeat([1.0, 0.0], [n, m]), (resamples, 1))
+        first = np.concatenate([start[:1], np.random.default_rng(SEED).permuted(start, axis=1)])
+    moved = np.concatenate([1 - first[:, :n], first[:, n:]], axis=1)
+    return moved[moved.any(axis=1)], len(first)
 
 
 def _welch(x: Array, y: Array) -> list[tuple[float | None, float | None]]:
@@ -387,6 +336,18 @@ def holm(p: Sequence[float]) -> list[float]:
     return [float(one) for one in adjusted]
 
 
+def holm_alphas(p: Sequence[float], alpha: float) -> list[float]:
+    """The level at which Holm's procedure decides on each p: it rejects if and only if p is at most that."""
+    values = np.asarray(p, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    tests = len(values) - np.arange(len(values))
+    kept = np.flatnonzero(tests * values[order] > alpha)
+    tests[kept[0] if len(kept) else len(tests) :] = tests[kept[0]] if len(kept) else 1
+    found = np.empty_like(values)
+    found[order] = alpha / tests
+    return [float(one) for one in found]
+
+
 def detectable(se: float, df: float, alpha: float, power: float = POWER) -> float:
     """The smallest true difference that a two-sided t test at `alpha` would find with probability `power`, if the
     spread is what was seen: standard error `se`, `df` degrees of freedom. By the noncentral t distribution."""
@@ -407,15 +368,6 @@ def _counts(rng: np.random.Generator, n: int) -> Array:
 
 def _mean(values: Array, axis: int = -1) -> Any:
     return np.mean(values, axis=axis)
-
-
-def _mean_difference(y: Array, x: Array, axis: int = -1) -> Any:
-    return np.mean(y, axis=axis) - np.mean(x, axis=axis)
-
-
-def _finite(value: float) -> float | None:
-    """None for a value that is not determined, or beyond a double."""
-    return float(value) if math.isfinite(value) else None
 
 
 def _largest(values: Array) -> float:
