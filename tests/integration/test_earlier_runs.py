@@ -3,7 +3,8 @@
 ``tests/data/earlier-runs`` holds the archives (`trace-bench export`), the configs they were made from, and what the
 code of that commit printed about them. The jobs ran in containers. ``search`` has three tasks, three trainers and two
 seeds. In ``failures`` half of the jobs fail, by time-outs and by a task without a trainable parameter. ``replay``
-repeats ``search``. ``compare.json`` was made again when `compare` got another test of single tasks.
+repeats ``search``. ``compare.json`` was made again when `compare` got another test of single tasks, and
+``search.results.json`` when intervals were cut at the declared bounds of scores.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 
 from tests.integration.cli import REPOSITORY, cli
+from trace_bench.analysis.standings import page as standings_page
+from trace_bench.analysis.standings import standings_of
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.records.reading import read_rows
 
@@ -99,13 +102,17 @@ def test_an_earlier_run_is_audited_as_before(runs: Path, name: str) -> None:
 def test_tables_of_an_earlier_run_are_rebuilt_to_the_byte(runs: Path, tmp_path: Path, name: str) -> None:
     copy = tmp_path / (PREFIX + name)
     shutil.copytree(runs / copy.name, copy)
-    tables = ("results.csv", "leaderboard.csv", "leaderboard.md")
-    before = {table: (copy / table).read_bytes() for table in tables}
-    for table in tables:
+    tables = ("results.csv", "leaderboard.csv")
+    before = {table: (copy / table).read_bytes() for table in (*tables, "leaderboard.md")}
+    for table in before:
         (copy / table).unlink()
     done = cli("rebuild", copy.name, "--runs-dir", ".", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert {table: (copy / table).read_bytes() for table in tables} == before
+    assert {table: (copy / table).read_bytes() for table in tables} == {table: before[table] for table in tables}
+    whole = standings_of(read_rows(RunLayout(copy)))
+    assert standings_page(copy.name, whole).encode() == before["leaderboard.md"], "intervals were not cut then"
+    is_cut = any(standing.test.interval and standing.test.interval[1] > 1 for standing in whole.standings)
+    assert ((copy / "leaderboard.md").read_bytes() != before["leaderboard.md"]) == is_cut == (name != "failures")
 
 
 @pytest.mark.docker

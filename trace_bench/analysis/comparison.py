@@ -13,8 +13,9 @@ import pandas as pd
 
 from trace_bench.analysis import testing
 from trace_bench.analysis.axes import Axis, axes, warning
+from trace_bench.analysis.bounds import cut, of_difference
 from trace_bench.analysis.comparison_groups import UNIT, ComparisonGroup, pairing
-from trace_bench.analysis.comparison_metric import Metric, chosen, counting, units_with
+from trace_bench.analysis.comparison_metric import Metric, chosen, counting, ranges, units_with
 from trace_bench.analysis.paired import Array, Effect, paired_effects, paired_interval, student_alpha
 from trace_bench.analysis.statistics import Interval
 from trace_bench.analysis.testing import Share
@@ -213,8 +214,11 @@ def compare(
         )
         for part, frame, without in zip(parts, scored, bare, strict=True)
     )
-    adjusted = tuple(_adjusted(results, grouped, round(1 - level, 12)))
-    return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, adjusted, parts[0].split)
+    adjusted = _adjusted(results, grouped, round(1 - level, 12))
+    bounded = tuple(
+        _within(one, ranges(parts[0], what, groups.units)) for one, groups in zip(adjusted, grouped, strict=True)
+    )
+    return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, bounded, parts[0].split)
 
 
 # --------------------------------------------------------------------------------------------------------- pairing
@@ -415,6 +419,26 @@ def _intervals(one: Comparison, groups: _Groups, alphas: Sequence[float], resamp
         return [_both(*paired_interval(task.effect, alpha)) for task, alpha in zip(one.tasks, alphas, strict=True)]
     effects = testing.unpaired_effects(groups.x, groups.y, [1 - alpha for alpha in alphas], resamples)
     return [_both(effect.low, effect.high) for effect in effects]
+
+
+def _within(one: Comparison, ranges: Sequence[Interval | None]) -> Comparison:
+    """With intervals cut at the largest differences that the declared ranges of the scores allow. All have 0 inside,
+    so that no verdict depends on it."""
+    bounds = [of_difference(pair) for pair in ranges]
+    tasks = []
+    for task, pair in zip(one.tasks, bounds, strict=True):
+        adjusted = cut(task.interval_adjusted, task.effect.mean, [pair])
+        tasks.append(replace(task, effect=_cut_effect(task.effect, [pair]), interval_adjusted=adjusted))
+    over = one.alike
+    if over is not None:
+        adjusted = cut(over.interval_adjusted, over.effect.mean, bounds)
+        over = replace(over, effect=_cut_effect(over.effect, bounds), interval_adjusted=adjusted)
+    return replace(one, tasks=tuple(tasks), alike=over)
+
+
+def _cut_effect(effect: Effect, bounds: Sequence[Interval | None]) -> Effect:
+    low, high = cut(_both(effect.low, effect.high), effect.mean, bounds) or (effect.low, effect.high)
+    return replace(effect, low=low, high=high)
 
 
 def _both(low: float | None, high: float | None) -> Interval | None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from trace_bench.analysis.bounds import metric_range, normalised_range, objectives_of, recorded, score_range
 from trace_bench.analysis.comparison_groups import UNIT, ComparisonGroup
+from trace_bench.analysis.statistics import Interval
 from trace_bench.arguments import hint
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.records import JobMeta
@@ -103,6 +105,17 @@ def counting(part: ComparisonGroup, metric: Metric, worst: set[str] | None) -> p
     failed = 0.0 if worst is None else jobs[UNIT].isin(worst).map({True: 0.0, False: float("nan")})
     values = (jobs[metric.name] * signs).where(jobs["outcome"] == "ok", failed)
     return jobs.assign(value=values)[values.notna()]
+
+
+def ranges(part: ComparisonGroup, metric: Metric, units: Sequence[str]) -> list[Interval | None]:
+    """The declared range of the metric on each of `units`, of jobs of `part`; None where the task declares none."""
+    name = metric.name.partition(":")[2]
+    jobs = part.jobs[part.jobs[UNIT].isin(units)]
+    objectives = objectives_of(zip(jobs[UNIT], jobs["job_id"], strict=True), recorded(part.source.layout))
+    known = [objectives.get(unit) for unit in units]
+    if name:
+        return [metric_range(objective, name) for objective in known]
+    return [normalised_range(objective) if metric.scale_free else score_range(objective) for objective in known]
 
 
 def _counted(part: ComparisonGroup, *, unprotected: bool, failed: bool = False) -> pd.DataFrame:

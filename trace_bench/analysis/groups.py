@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trace_bench.analysis.bounds import normalised_bounds, within
+from trace_bench.analysis.bounds import normalised_range, objectives_of, of_difference, recorded, score_range, within
 from trace_bench.analysis.frames import jobs_frame
 from trace_bench.analysis.proposals import KINDS, yields_of
-from trace_bench.analysis.statistics import LEVEL, Estimate, Unit, estimates, means, per_dollar, task_sample
+from trace_bench.analysis.statistics import LEVEL, Estimate, Interval, Unit, estimates, means, per_dollar, task_sample
 from trace_bench.analysis.where import KEYS
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import canonical
@@ -143,14 +143,18 @@ def jobs_of(run: RunLayout) -> pd.DataFrame:
     frame = jobs_frame(with_known_hardware([*rows, *added]))
     frame.loc[len(rows) :, ["outcome", "status"]] = PENDING
     frame.loc[len(rows) :, "failure_kind"] = None
-    bounds = normalised_bounds(run, zip(frame["task_id"], frame["job_id"], strict=True))
-    known = [bounds.get(task) for task in frame["task_id"]]
+    objectives = objectives_of(zip(frame["task_id"], frame["job_id"], strict=True), recorded(run))
     answers = [answers_of(row, run.job(row.job_id)) for row in (*rows, *added)]
     return frame.assign(
         **yields_of(run, frame["job_id"]),
-        _bounds=pd.Series(known, dtype="object"),
+        _score_range=_ranges(frame["task_id"], {task: score_range(of) for task, of in objectives.items()}),
+        _normalised_range=_ranges(frame["task_id"], {task: normalised_range(of) for task, of in objectives.items()}),
         _answers=pd.Series(answers, dtype="object"),
     )
+
+
+def _ranges(tasks: pd.Series, ranges: Mapping[str, Interval | None]) -> pd.Series:
+    return pd.Series([ranges.get(task) for task in tasks], dtype="object")
 
 
 def summarise_groups(
@@ -170,7 +174,8 @@ def summarise_groups(
         _eval_kwargs=_texts(jobs["eval_kwargs"]),
         resolved_guide=jobs["resolved_guide"].replace("", "default"),  # the first versions had no other
         **{kind: jobs.get(kind, 0) for kind in KINDS},
-        _bounds=jobs.get("_bounds"),
+        _score_range=jobs.get("_score_range"),
+        _normalised_range=jobs.get("_normalised_range"),
     )
     averaged = "task_id" not in by
     same = [*CONFIGURATION] if averaged else [*_TASK, *CONFIGURATION]
@@ -238,7 +243,9 @@ class _Groups:
     def made(self, columns: Sequence[str]) -> list[Group]:
         nothing: list[list[float]] = [[] for _ in self._members]
         score = estimates(nothing if self._averaged else self._values("score_best"), self._level)
+        score = self._within("score_best", score)
         test = estimates(nothing if self._averaged else self._values("score_test"), self._level)
+        test = self._within("score_test", test)
         gain = self._over_tasks("gain", iqm=False)
         normalised = self._over_tasks("normalised", iqm=self._averaged)
         held_out = self._over_tasks("normalised_test", iqm=self._averaged)
@@ -319,7 +326,7 @@ class _Groups:
     def _over_tasks(self, name: str, *, iqm: bool) -> list[Estimate]:
         """Over tasks where these are averaged; over seeds where a group has one task."""
         if not self._averaged:
-            return means(self._values(name), self._level)
+            return self._within(name, means(self._values(name), self._level))
         column = self._columns[name].astype(np.float64)
         samples: list[Sequence[float]] = []
         units: list[Unit] = []
@@ -328,14 +335,20 @@ class _Groups:
             sample, unit = task_sample(self._columns["task"][rows], column[rows])
             samples.append(sample)
             units.append(unit)
-        found = (estimates if iqm else means)(samples, self._level, units)
-        if not name.startswith("normalised"):
-            return found
-        bounds = [
-            dict(zip(self._columns["task"][rows], self._columns["_bounds"][rows], strict=True))
-            for rows in (counted[np.isfinite(column[counted])] for counted in self._counted)
-        ]
-        return [within(one, list(of.values())) for one, of in zip(found, bounds, strict=True)]
+        return self._within(name, (estimates if iqm else means)(samples, self._level, units))
+
+    def _within(self, name: str, found: Sequence[Estimate]) -> list[Estimate]:
+        """`found` of the column `name`, intervals cut at the declared range of the scores."""
+        ranges = _RANGES.get("normalised" if name == "gain" and self._averaged else name)
+        if ranges is None:
+            return list(found)
+        column = self._columns[name].astype(np.float64)
+        cut = []
+        for one, counted in zip(found, self._counted, strict=True):
+            rows = counted[np.isfinite(column[counted])]
+            of = dict(zip(self._columns["task"][rows], self._columns[ranges][rows], strict=True))
+            cut.append(within(one, [of_difference(pair) if name == "gain" else pair for pair in of.values()]))
+        return cut
 
     def _tasks_without(self, counted: np.ndarray[Any, Any]) -> int:
         if not self._averaged:
@@ -345,10 +358,18 @@ class _Groups:
         return len(set(tasks) - set(tasks[has]))
 
 
+_RANGES: Mapping[str, str] = {
+    "score_best": "_score_range",
+    "score_test": "_score_range",
+    "gain": "_score_range",
+    "normalised": "_normalised_range",
+    "normalised_test": "_normalised_range",
+}
+"""Columns of scores, and those of their declared ranges."""
 _USED = (
     "outcome", "integrity", "integrity_flags", "failure_boundary", "failure_kind", "score_direction", "score_best",
     "score_test", "improvement", "normalised", "normalised_test", "total_tokens", "cost_usd", "time_seconds", *KINDS,
-    "_bounds",
+    "_score_range", "_normalised_range",
 )  # fmt: skip
 
 

@@ -5,20 +5,22 @@ over seeds, with Student's t interval over the tasks. Only tasks whose score is 
 take part, and only configurations that have a result on every one of them are ranked. Others are listed below.
 Of the other tasks the best configurations are listed, each in its own units.
 
-The page follows from rows and yardsticks alone, so that anybody can derive it again. It is made without pandas and
-without ``scipy.stats``, which a run would have to wait for at its end.
+The page follows from rows, yardsticks, and the declared ranges of the scores, which the run recorded with each job, so
+that anybody can derive it again. It is made without pandas and without ``scipy.stats``, which a run would have to wait
+for at its end.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 
+from trace_bench.analysis.bounds import Objectives, normalised_range, objectives_of, recorded, within
 from trace_bench.analysis.leaderboard_table import BETTER
-from trace_bench.analysis.statistics import LEVEL, Estimate, coverage_text, interval_text, means, task_sample
+from trace_bench.analysis.statistics import LEVEL, Estimate, Interval, coverage_text, interval_text, means, task_sample
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_text
@@ -34,7 +36,13 @@ from trace_bench.records.leaderboard import (
     task_names,
     variant_names,
 )
-from trace_bench.records.rows import is_final, normalised_score, skip_reasons, unmet_sentences, with_known_hardware
+from trace_bench.records.rows import (
+    is_final,
+    normalised_score,
+    skip_reasons,
+    unmet_sentences,
+    with_known_hardware,
+)
 
 _NUMERIC = frozenset({"#", "held-out", "covers", "validation", "mean", "seeds", "failed", "unfinished", "usd per job"})
 Configuration = tuple[str, ...]
@@ -52,6 +60,7 @@ class Standing:
         tasks: how many of those that take part it has a result on.
         seeds: jobs that `test` is made of; `failed` jobs, of their own fault, and `unfinished` ones are in no mean.
         cost_usd: of one job, the mean over those that count.
+        cut: the interval of `test` is cut at the declared bounds of the score.
     """
 
     rank: int | None
@@ -68,6 +77,7 @@ class Standing:
     cost_usd: float
     unprotected: bool
     flagged: bool
+    cut: bool
 
 
 @dataclass(frozen=True)
@@ -92,10 +102,17 @@ class Standings:
     gaps: Sequence[str] = ()
 
 
-def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: bool = False) -> Standings:
+def standings_of(
+    rows: Sequence[Results],
+    objectives: Objectives = lambda job_id: None,
+    *,
+    unprotected: bool = False,
+    failed: bool = False,
+) -> Standings:
     """The standings of `rows`.
 
     Args:
+        objectives: of jobs, for the ranges at which intervals are cut.
         unprotected, failed: as of `rank`.
     """
     rows = with_known_hardware(rows)
@@ -110,7 +127,9 @@ def standings_of(rows: Sequence[Results], *, unprotected: bool = False, failed: 
             configurations[key[2:]].append((_task(key), row))
     able = {row.job_id for row in counted}
     variants = variant_names(keys.values())
-    made = [_standing(members, able, variants[key]) for key, members in configurations.items()]
+    of_tasks = objectives_of(((row.task_id, row.job_id) for row in counted), objectives)
+    bounds = {task: normalised_range(objective) for task, objective in of_tasks.items()}
+    made = [_standing(members, able, variants[key], bounds) for key, members in configurations.items()]
     shown = sorted(
         (standing for standing in made if standing.tasks),
         key=lambda s: (-s.tasks, -_mean(s.test), s.trainer_id, s.variant, s.optimizer, s.model),
@@ -132,35 +151,35 @@ def preload() -> None:
 
 
 def write_standings(
-    run: RunLayout,
-    rows: Sequence[Results],
-    gaps: Sequence[str] = (),
-    *,
-    unprotected: bool = False,
-    failed: bool = False,
+    run: RunLayout, rows: Sequence[Results], gaps: Sequence[str] = (), objectives: Objectives | None = None
 ) -> None:
     """``leaderboard.md`` of `rows`; equal rows give equal bytes. Not flushed: it can be rebuilt.
 
     Args:
         gaps: sentences about the gaps of the run (`trace_bench.records.gaps`).
+        objectives: of the jobs; None for those that `run` recorded.
     """
-    found = standings_of(rows, unprotected=unprotected, failed=failed)
+    found = standings_of(rows, objectives or recorded(run))
     name = rows[0].run_id if rows else run.run_id
     write_text(run.leaderboard_md, page(name, replace(found, gaps=gaps)), durable=False)
 
 
-def _standing(members: Sequence[tuple[Task, Results]], able: set[str], variant: str) -> Standing:
+def _standing(
+    members: Sequence[tuple[Task, Results]], able: set[str], variant: str, bounds: Mapping[str, Interval | None]
+) -> Standing:
     others = [row for _, row in members if row.job_id not in able]
     scored = [(task, row) for task, row in members if row.job_id in able and _held_out(row) is not None]
     first = members[0][1]
     jobs = [row for _, row in scored]
+    test = _over_tasks([(task, _held_out(row)) for task, row in scored])
+    within_bounds = within(test, [bounds.get(task[0]) for task in dict.fromkeys(task for task, _ in scored)])
     return Standing(
         rank=None,
         trainer_id=first.trainer_id,
         variant=variant,
         optimizer=first.resolved_optimizer,
         model=first.model,
-        test=_over_tasks([(task, _held_out(row)) for task, row in scored]),
+        test=within_bounds,
         validation=_over_tasks([(task, normalised_score(row.metrics_best)) for task, row in scored]),
         tasks=len({task for task, _ in scored}),
         seeds=len(jobs),
@@ -169,6 +188,7 @@ def _standing(members: Sequence[tuple[Task, Results]], able: set[str], variant: 
         cost_usd=math.fsum(row.cost_usd / len(jobs) for row in jobs),
         unprotected=any(row.integrity == "unprotected" for row in jobs),
         flagged=any(row.integrity_flags for row in jobs),
+        cut=within_bounds != test,
     )
 
 
@@ -300,6 +320,8 @@ def _notes(found: Standings) -> list[str]:
         "failed: jobs that failed for a reason of their own; unfinished: failed by provider, sandbox or harness, cut "
         "off, or never ran. Both are in no mean.",
     ]
+    if any(standing.cut for standing in found.standings):
+        lines.append("Some intervals are cut at the declared bounds of the score.")
     if any(standing.flagged for standing in found.standings):
         lines.append("\\!: a job is flagged: look at it before you quote the score.")
     return ["\n".join(f"* {line}" for line in lines)]

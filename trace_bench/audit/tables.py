@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -10,13 +11,15 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from trace_bench.artifacts.contract import ObjectiveSpec
 from trace_bench.artifacts.derived import ReplayReport, Summary, Yardsticks
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import ManifestEntry, Results
+from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
@@ -56,14 +59,22 @@ def check_tables(run: AuditedRun) -> None:
         tags = run.manifest.tags if run.manifest is not None else ()
         write_tables(made, rows, len(run.entries) or len(rows), tags)
         write_json(made.yardsticks, Yardsticks(yardsticks=tuple(run.yardsticks)), durable=False)
-        write_standings(made, rows)
+        write_standings(made, rows, partial(_objective, run))
+        earlier = RunLayout(Path(folder) / "earlier")
+        earlier.make()
+        write_standings(earlier, rows, lambda job_id: None)
         _check_summary(run, run.at(layout.summary), made.summary)
         _check_csv(run, CSV, run.at(layout.results_csv), made.results_csv)
         _check_csv(run, LEADERBOARD, run.at(layout.leaderboard), made.leaderboard)
         _check_parquet(run, run.at(layout.results_parquet), made.results_parquet, rows)
-        for page in sorted(made.root.glob("leaderboard.*")):
-            if page.name != made.leaderboard.name:
-                _check_page(run, run.findings.in_file(page.name), page)
+        _check_page(run, run.at(layout.leaderboard_md), made.leaderboard_md, earlier.leaderboard_md)
+
+
+def _objective(run: AuditedRun, job_id: str) -> ObjectiveSpec | None:
+    with contextlib.suppress(Unreadable):  # reported with the schemas
+        meta = run.folder.model(JobMeta, run.path(run.layout.job(job_id).meta))
+        return None if meta is None else run.gaps.objective(meta)
+    return None
 
 
 # ------------------------------------------------------------------------------------------------ manifest and replay
@@ -295,8 +306,9 @@ def _check_parquet(run: AuditedRun, at: Findings, made: Path, rows: Sequence[Res
                     break
 
 
-def _check_page(run: AuditedRun, at: Findings, made: Path) -> None:
-    """Compare a leaderboard for people line by line. Runs of earlier versions have none."""
+def _check_page(run: AuditedRun, at: Findings, made: Path, earlier: Path) -> None:
+    """Compare the leaderboard for people line by line. Runs of earlier versions have none, or, as in `earlier`, one
+    whose intervals are not cut at the declared bounds."""
     try:
         data = run.folder.data(at.file)
     except Unreadable as error:
@@ -304,7 +316,7 @@ def _check_page(run: AuditedRun, at: Findings, made: Path) -> None:
         return
     if data is None and run.same_package:
         at.wrong(LEADERBOARD, found=None, expected="a table")
-    if data is None or data == made.read_bytes():
+    if data is None or data == made.read_bytes() or (not run.same_package and data == earlier.read_bytes()):
         return
     lines = zip_longest(data.decode("utf-8", "replace").splitlines(), made.read_text("utf-8").splitlines())
     for number, (one, other) in enumerate(lines, start=1):

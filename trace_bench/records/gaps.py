@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from trace_bench.artifacts.contract import Direction, Split
+from trace_bench.artifacts.contract import Direction, MetricSpec, ObjectiveSpec, Split
 from trace_bench.artifacts.derived import Yardstick, Yardsticks
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import ExampleScore, StateScores, WorkerResult
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.config.objectives import SCORE
 from trace_bench.identity import canonical_json
 from trace_bench.records.reading import read_optional
@@ -42,6 +42,9 @@ def gap(
     return math.fsum(s - t for s, t in zip(scores, template, strict=True)) / span + 0.0  # not -0.0
 
 
+_METRIC = MetricSpec(direction="maximize", failure=-1.0)
+
+
 @dataclass(frozen=True)
 class Gaps:
     """The yardsticks of a run, by problem. A task of which a yardstick is missing has none at all: a mean of seeds must
@@ -60,9 +63,14 @@ class Gaps:
         found = read_optional(Yardsticks, run.yardsticks)
         return cls.of(found.yardsticks if found is not None else ())
 
+    def objective(self, meta: JobMeta) -> ObjectiveSpec:
+        """The objective of a job, with the metric ``gap`` if its task has one. A gap has no bounds."""
+        if meta.task_id not in self._tasks or GAP in meta.objective.metrics:
+            return meta.objective
+        return meta.objective.model_copy(update={"metrics": {**meta.objective.metrics, GAP: _METRIC}})
+
     @cached_property
-    def tasks(self) -> frozenset[str]:
-        """The ids of the tasks that have gaps."""
+    def _tasks(self) -> frozenset[str]:
         return frozenset(task for task, _, _ in self.yardsticks)
 
     def put(self, row: Results, result: WorkerResult | None) -> Results:

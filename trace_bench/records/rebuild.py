@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from trace_bench.artifacts.contract import ObjectiveSpec
 from trace_bench.artifacts.derived import ParetoFront, Summary
 from trace_bench.artifacts.jsonio import JsonError, dumps, loads
 from trace_bench.artifacts.layout import JobLayout, RunLayout
@@ -138,7 +139,12 @@ def _rows(run: RunLayout, made: RunLayout) -> list[Results]:
 
 def _tables(run: RunLayout, made: RunLayout, rows: Sequence[Results]) -> Iterator[_File]:
     """The tables, which are the files at the top of a run."""
-    write_all_tables(made, rows, read_manifest(run))
+
+    def objective(job_id: str) -> ObjectiveSpec | None:
+        meta = read_meta(run.job(job_id))
+        return None if meta is None else meta.objective
+
+    write_all_tables(made, rows, read_manifest(run), objective)
     write_parquet(made.results_parquet, rows)
     for path in sorted(made.root.iterdir()):
         if path.is_file():

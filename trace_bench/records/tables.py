@@ -1,5 +1,6 @@
-"""Write the tables of a run. Each follows from ``jobs/*/results.json``, manifest and yardsticks alone, and can be made
-again at any time. A job that ran twice has one folder and therefore one row."""
+"""Write the tables of a run. Each follows from ``jobs/*/results.json`` and the manifest alone, ``leaderboard.md`` also
+from the yardsticks and the objectives in ``jobs/*/job_meta.json``, and can be made again at any time. A job that ran
+twice has one folder and therefore one row."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
+from trace_bench.artifacts.contract import ObjectiveSpec
 from trace_bench.artifacts.derived import FilesIndex, Summary, TokenTotals
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Manifest, Results
@@ -113,16 +115,28 @@ def _line_of(row: Results) -> str:
     return csv_line([getattr(row, name) for name in FIELDS])
 
 
-def write_standings(run: RunLayout, rows: Sequence[Results]) -> None:
+def write_standings(
+    run: RunLayout, rows: Sequence[Results], objectives: Callable[[str], ObjectiveSpec | None] | None = None
+) -> None:
     """Write ``leaderboard.md``; see `trace_bench.analysis.standings`."""
-    import_module("trace_bench.analysis.standings").write_standings(run, rows, gap_sentences(run))
+    gaps = gap_sentences(run)
+    import_module("trace_bench.analysis.standings").write_standings(run, rows, gaps, objectives)
 
 
-def write_all_tables(run: RunLayout, rows: Sequence[Results], manifest: Manifest | None) -> None:
-    """Write the tables that follow from rows and manifest, except ``results.parquet``."""
+def write_all_tables(
+    run: RunLayout,
+    rows: Sequence[Results],
+    manifest: Manifest | None,
+    objectives: Callable[[str], ObjectiveSpec | None] | None = None,
+) -> None:
+    """Write the tables that follow from rows, manifest and objectives, except ``results.parquet``.
+
+    Args:
+        objectives: returns the objective of a job by its id; None for those that `run` recorded.
+    """
     planned, tags = (len(manifest.jobs), manifest.tags) if manifest is not None else (len(rows), ())
     write_tables(run, rows, planned, tags)
-    write_standings(run, rows)
+    write_standings(run, rows, objectives)
 
 
 def preload_standings() -> None:

@@ -15,11 +15,12 @@ from typing import TypeVar
 import pandas as pd
 from pydantic import BaseModel
 
-from trace_bench.analysis.bounds import normalised_bounds
+from trace_bench.analysis.bounds import normalised_range, objectives_of, recorded, score_range
 from trace_bench.analysis.frames import jobs_frame, steps_frame
 from trace_bench.analysis.proposals import KINDS, proposals_of
 from trace_bench.analysis.statistics import Interval
 from trace_bench.artifacts.audits import AuditReport, Claim
+from trace_bench.artifacts.contract import ObjectiveSpec
 from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, canonical, read_model
 from trace_bench.artifacts.layout import RunLayout
@@ -126,7 +127,7 @@ class Report:
             ``configuration`` (labels), ``counts`` (whether its score is one of the configuration's), and the counts of
             `trace_bench.analysis.proposals`.
         tasks, configurations: labels in the order of the plans.
-        bounds: lowest and highest normalised score of the tasks that declare them.
+        bounds: lowest and highest normalised score of the tasks that declare them, and `score_bounds` of their score.
         steps: `trace_bench.analysis.frames.steps_frame` of the jobs that count, with ``source``, ``task`` and
             ``configuration``.
         answers: sentences about the models' unusable answers, by configuration.
@@ -139,7 +140,8 @@ class Report:
     steps: pd.DataFrame
     notes: tuple[str, ...] = ()
     signs: Mapping[str, float] = field(default_factory=dict)
-    bounds: Mapping[str, Interval] = field(default_factory=dict)
+    bounds: Mapping[str, Interval | None] = field(default_factory=dict)
+    score_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     answers: tuple[str, ...] = ()
 
     @classmethod
@@ -161,10 +163,10 @@ class Report:
         for kind in KINDS:
             jobs[kind] = pd.Series([counts[kind] for counts in yields], dtype="int64")
         answers = (answers_of(row, sources[number].layout.job(row.job_id)) for number, row in named)
-        bounds: dict[str, Interval] = {}
+        objectives: dict[str, ObjectiveSpec] = {}
         for number, source in enumerate(sources):
             ours = jobs[jobs["source"] == number]
-            bounds |= normalised_bounds(source.layout, zip(ours["task"], ours["job_id"], strict=True))
+            objectives |= objectives_of(zip(ours["task"], ours["job_id"], strict=True), recorded(source.layout))
         notes = [note for source in sources for note in source.notes]
         notes += filter(None, [hardware_sentence(row.hardware for row in rows)])
         notes += [sentence for source in sources for sentence in gap_sentences(source.layout)]
@@ -176,7 +178,8 @@ class Report:
             steps=_steps(sources, jobs, notes),
             notes=tuple(dict.fromkeys(notes)),
             signs=dict(zip(jobs["task"], jobs["sign"], strict=True)),
-            bounds=bounds,
+            bounds={task: normalised_range(objective) for task, objective in objectives.items()},
+            score_bounds={task: score_range(objective) for task, objective in objectives.items()},
             answers=tuple(answers_sentences(summed(zip(jobs["configuration"], answers, strict=True)))),
         )
 

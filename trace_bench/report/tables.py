@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from trace_bench.analysis import kernels as of_kernels
+from trace_bench.analysis.bounds import within
 from trace_bench.analysis.proposals import KINDS
 from trace_bench.analysis.statistics import LEVEL, Estimate, coverage_text, means
 from trace_bench.artifacts.audits import AuditReport, Claim
@@ -205,7 +206,10 @@ def _intervals(report: Report) -> dict[tuple[str, str], str]:
     """By run and any of the jobs that count: the interval of the configuration's held-out mean on the task."""
     jobs = report.counted[report.counted["score_test"].notna()]
     groups = [group for _, group in jobs.groupby(["source", "task", "configuration"], sort=False)]
-    found = means([group["score_test"].tolist() for group in groups], LEVEL)
+    found = [
+        within(one, [report.score_bounds.get(str(group["task"].iloc[0]))])
+        for group, one in zip(groups, means([group["score_test"].tolist() for group in groups], LEVEL), strict=True)
+    ]
     return {
         (report.sources[row.source].layout.run_id, row.job_id): _interval(one, _number)
         for group, one in zip(groups, found, strict=True)
