@@ -16,8 +16,9 @@ import pytest
 from tests.audit.forger import Forger
 from tests.integration.cli import cli
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.calls import LlmCall, LlmTry, Usage
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import JobMeta, LlmCall, LlmTry, Lock, ModelPrices, Usage
+from trace_bench.artifacts.records import JobMeta, Lock, ModelPrices
 from trace_bench.audit.cassette import Calls, check_usage, read_cassette
 from trace_bench.audit.claims import CLAIMS, AuditReport, Findings
 from trace_bench.audit.identity import check_prices

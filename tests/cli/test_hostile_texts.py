@@ -21,10 +21,11 @@ from tests.artifacts.samples import EVENT, HASH, HISTORY, META, RESULT, RESULTS,
 from tests.cli.sample_run import Terminal, job, start
 from tests.hostile_texts import FORGED, TEXTS, poisoned
 from tests.tables import refresh_tables
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.layout import RESULT as RESULT_FILE
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import BuildReport, Failure, WorkerResult
-from trace_bench.artifacts.records import JobMeta, LlmCall, ManifestEntry, Results
+from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.artifacts.yamlio import load_state, write_state
 from trace_bench.cli.commands import llm

@@ -20,7 +20,7 @@ from tests import forked
 from tests.cli.sample_run import NASTY, RUN_ID, STEP, Terminal, failed, job, row, skipped, start
 from tests.integration.cli import TASKS, environment, write_config
 from tests.thinning import thinned
-from trace_bench.artifacts.records import Usage
+from trace_bench.artifacts.calls import Usage
 from trace_bench.cli.live import LiveTable, duration, picture
 from trace_bench.cli.tally import Tally
 from trace_bench.execution.events import (

@@ -12,8 +12,8 @@ from tests.analysis.folders import RUN, job_id, make_run, row
 from tests.cli.conftest import refused
 from tests.integration.cli import cli
 from trace_bench.analysis.frames import calls_frame
+from trace_bench.artifacts.calls import LlmCall, LlmTry
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import LlmCall, LlmTry
 from trace_bench.artifacts.writers import Journal
 
 HOSTILE = "\x1b[2Jgone\x9b31m\u202e"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.execution.peer import PATIENCE, Peer, Waiting, reply, text_of
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.contract import Budget, ModelRef
-from trace_bench.artifacts.records import LlmCall
 from trace_bench.errors import HarnessError, Interrupted, ProtocolError, SandboxError
 from trace_bench.execution import answers
 from trace_bench.execution.answers import Answers

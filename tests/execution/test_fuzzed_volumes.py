@@ -20,9 +20,10 @@ from tests.artifacts.archives import GOOD, chunked, of_files
 from tests.artifacts.samples import EVENT, HASH, HISTORY, META, RESULT, STATES
 from tests.execution.readers import all_read
 from tests.tables import refresh_tables
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.collector import CollectLimits, collect
 from trace_bench.artifacts.outputs import Failure
-from trace_bench.artifacts.records import JobMeta, Results, Usage
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.schema import validate
 from trace_bench.errors import Boundary, CollectError
 from trace_bench.execution.attempt_outcome import AttemptOutcome, record_attempt

@@ -11,7 +11,7 @@ import pytest
 from tests.execution.bench import Bench, journal, read
 from tests.execution.listening import Listener
 from tests.execution.simulated import Script
-from trace_bench.artifacts.records import Usage
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import EnvironmentUnavailable, Interrupted
 from trace_bench.execution import reporting

@@ -13,8 +13,9 @@ import pytest
 from tests.execution.bench import Bench, entries, journal, read, table
 from tests.execution.peer import answered_by
 from tests.execution.supervisor import Script
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Results, Usage
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.artifacts.writers import Journal
 from trace_bench.audit.verify import audit
@@ -301,7 +302,7 @@ class Uneven:
     quick = True
 
     def complete(self, request: ProviderRequest) -> ProviderReply:
-        from trace_bench.artifacts.records import LlmTry
+        from trace_bench.artifacts.calls import LlmTry
 
         n = int(request.request_hash[:4], 16)
         tries = (*[LlmTry(status=429, seconds=0.1)] * (n % 3), LlmTry(status=200, seconds=0.2))

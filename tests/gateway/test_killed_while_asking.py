@@ -21,7 +21,7 @@ import pytest
 from tests.gateway import asking_program
 from tests.gateway.asking_program import CALLS
 from tests.gateway.openai_server import PLAIN, Behaviour, OpenAIServer
-from trace_bench.artifacts.records import LlmCall
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.usage import is_answer, is_lost, usage_of
 from trace_bench.artifacts.writers import read_journal
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gateway.conftest import STUB, OpenScope, chat, error
+from trace_bench.artifacts.calls import LlmCall, LlmTry, Usage
 from trace_bench.artifacts.contract import Budget, ModelRef
-from trace_bench.artifacts.records import LlmCall, LlmTry, Usage
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.gateway.base import LlmRequest, ProviderError, ProviderReply, ProviderRequest, Refusal, SessionEnded
 from trace_bench.gateway.estimates import estimate, tokens_of

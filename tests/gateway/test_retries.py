@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.calls import LlmTry
 from trace_bench.gateway import retries
 from trace_bench.gateway.host_limits import Permit
 from trace_bench.gateway.retries import Backoff, GaveUp, TryFailed, persist, retry_after

@@ -19,7 +19,7 @@ import pytest
 from tests.gateway.openai_server import PLAIN, Asked, Behaviour, OpenAIServer, failing
 from tests.integration.cli import cli, environment, result_of, run, write_config
 from tests.integration.files import check_files
-from trace_bench.artifacts.records import LlmCall
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.usage import is_answer, is_lost
 from trace_bench.artifacts.writers import read_journal
 

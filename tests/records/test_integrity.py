@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.artifacts.samples import HASH, META, RESULT, RESULTS
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import WorkerResult
-from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results, Usage
+from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results
 from trace_bench.execution.attempt_outcome import AttemptOutcome, record_attempt
 from trace_bench.records.integrity import FLAGS, flag_counts, flags_of, flags_sentence, integrity_report
 from trace_bench.records.rows import results_row

@@ -11,10 +11,11 @@ import pytest
 
 from tests.artifacts.samples import META, RESULT
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import Hardware, WorkerResult
-from trace_bench.artifacts.records import JobMeta, Results, Usage
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.errors import HarnessError
 from trace_bench.records.rows import results_row
 

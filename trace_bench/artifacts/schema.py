@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 from pydantic import TypeAdapter
 
-from trace_bench.artifacts import audits, contract, derived, outputs, records, reproduction
+from trace_bench.artifacts import audits, calls, contract, derived, outputs, records, reproduction
 from trace_bench.artifacts.jsonio import json_path
 from trace_bench.artifacts.writers import write_text
 from trace_bench.display.text import quoted
@@ -35,8 +35,8 @@ _TITLES: dict[str, tuple[Any, str]] = {
     "job_meta": (records.JobMeta, "job_meta.json: what a job is, and its outcome"),
     "results": (records.Results, "results.json: one row of results.csv"),
     "pareto": (derived.ParetoFront, "pareto.json: the states of a search that none dominates"),
-    "llm_call": (records.LlmCall, "a line of llm.jsonl, the cassette"),
-    "service_call": (records.ServiceRecord, "a line of services.jsonl: what a job asked a service of the host"),
+    "llm_call": (calls.LlmCall, "a line of llm.jsonl, the cassette"),
+    "service_call": (calls.ServiceRecord, "a line of services.jsonl: what a job asked a service of the host"),
     "manifest": (records.Manifest, "manifest.json: every job of a run"),
     "lock": (records.Lock, "lock.json: everything that determines a run"),
     "env": (records.EnvInfo, "env.json: the machine and its settings"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from trace_bench.artifacts.records import LlmCall, Usage
+from trace_bench.artifacts.calls import LlmCall, Usage
 
 NO_ANSWER = 502
 """Status of a line whose call has no answer. No provider's answer is passed on with it."""

@@ -10,8 +10,9 @@ from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
+from trace_bench.artifacts.calls import LlmCall, Usage
 from trace_bench.artifacts.contract import Budget
-from trace_bench.artifacts.records import JobMeta, LlmCall, ModelPrices, Usage
+from trace_bench.artifacts.records import JobMeta, ModelPrices
 from trace_bench.artifacts.usage import NO_ANSWER, Tally, is_answer, is_lost, usage_of
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Folder, JsonLines, parse_model

@@ -6,7 +6,7 @@ import hashlib
 from functools import partial
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.records import ServiceRecord
+from trace_bench.artifacts.calls import ServiceRecord
 from trace_bench.audit.cassette import Calls
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Folder, JsonLines, parse_model

@@ -19,10 +19,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import json_objects
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import LlmCall, Manifest, ManifestEntry, Results
+from trace_bench.artifacts.records import Manifest, ManifestEntry, Results
 from trace_bench.artifacts.usage import Tally
 from trace_bench.cli.displays import Display, JsonLines
 from trace_bench.cli.follow import Audience, GrowingFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trace_bench.artifacts.records import LlmCall, Usage
+from trace_bench.artifacts.calls import LlmCall, Usage
 from trace_bench.artifacts.usage import dollars_of, tokens_of
 from trace_bench.cli.show_run import continued
 from trace_bench.display.console import emit, emit_block, emit_pairs

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from trace_bench.artifacts import layout as files
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.collector import CollectLimits
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Scores
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import JobMeta, Results, Usage
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.errors import Boundary, HarnessError, Interrupted, TraceBenchError
 from trace_bench.execution.answers import AFTER_A_BREAK, AFTER_THE_END, RequestHandler

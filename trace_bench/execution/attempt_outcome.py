@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.collector import Collected
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, WorkerResult
 from trace_bench.artifacts.provenance import cpu_model, now
-from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results, Usage
+from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results
 from trace_bench.artifacts.writers import sync_tree, write_json
 from trace_bench.config.models import TENSORBOARD
 from trace_bench.errors import Boundary, ExitCode, Interrupted, TraceBenchError

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Results, Usage
+from trace_bench.artifacts.records import Results
 from trace_bench.planning.planned_job import Decision
 
 

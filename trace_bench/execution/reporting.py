@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import Results, Usage
+from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import Journal
 from trace_bench.display.log import entry, logged_to_file
 from trace_bench.execution.events import (

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.calls import LlmCall, ServiceRecord
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.artifacts.records import LlmCall, ServiceRecord
 from trace_bench.artifacts.writers import Journal, read_journal
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError, TraceBenchError

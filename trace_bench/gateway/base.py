@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, runtime_checkable
 
+from trace_bench.artifacts.calls import LlmCall, LlmRequestRecord, LlmTry
 from trace_bench.artifacts.contract import ModelRef
-from trace_bench.artifacts.records import LlmCall, LlmRequestRecord, LlmTry
 from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, SandboxError, TraceBenchError
 from trace_bench.gateway.pending import Head, PendingRecord

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trace_bench.artifacts.calls import LlmCall, LlmTry
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.layout import pending_beside
-from trace_bench.artifacts.records import LlmCall, LlmTry
 from trace_bench.gateway.base import (
     GatewayLimits,
     Hints,

@@ -20,8 +20,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.jsonio import explain
-from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.artifacts.writers import Journal, Place
 from trace_bench.errors import HarnessError

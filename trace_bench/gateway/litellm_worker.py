@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.calls import LlmTry
 from trace_bench.gateway.estimates import tokens_of
 from trace_bench.gateway.host_limits import HostLimits
 from trace_bench.gateway.pending import PendingFile

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
+from trace_bench.artifacts.calls import LlmCall, Usage
 from trace_bench.artifacts.contract import Budget
-from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.artifacts.usage import Tally, dollars_of, is_counted, tokens_of
 from trace_bench.gateway.base import Refusal, SessionEnded
 

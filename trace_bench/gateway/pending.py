@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.calls import LlmTry
 from trace_bench.artifacts.writers import Journal, make_folders, read_journal
 
 Head = Mapping[str, Any]

@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.calls import LlmTry
 from trace_bench.artifacts.usage import NO_ANSWER
 from trace_bench.config.frozen import thaw
 from trace_bench.errors import EnvironmentUnavailable

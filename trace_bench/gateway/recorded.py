@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.records import LlmCall
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.writers import Place, is_torn
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.cassettes import parse_line

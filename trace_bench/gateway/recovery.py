@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.calls import LlmTry
 from trace_bench.artifacts.usage import NO_ANSWER, is_lost
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import HarnessError

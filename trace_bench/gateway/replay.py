@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.records import LlmCall
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.errors import HarnessError
 from trace_bench.gateway.base import NotRecorded, ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.cassettes import MAX_REFUSALS

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.artifacts import jsonio
-from trace_bench.artifacts.records import LlmTry
+from trace_bench.artifacts.calls import LlmTry
 from trace_bench.gateway.base import ProviderError, ProviderReply, ProviderRequest, Refusal
 from trace_bench.gateway.bodies import answer_body, choices_of, count_tokens, messages_of
 from trace_bench.gateway.draws import Draws

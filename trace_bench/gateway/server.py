@@ -15,9 +15,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+from trace_bench.artifacts.calls import LlmCall, Usage
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.layout import pending_beside
-from trace_bench.artifacts.records import LlmCall, Usage
 from trace_bench.artifacts.usage import NO_ANSWER, is_lost, usage_of
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, HarnessError

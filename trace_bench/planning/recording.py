@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.contract import Mode
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import JobMeta, LlmCall, Lock, ManifestEntry, Results
+from trace_bench.artifacts.records import JobMeta, Lock, ManifestEntry, Results
 from trace_bench.artifacts.versions import NewerRun
 from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw

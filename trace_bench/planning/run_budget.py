@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Usage
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.config.models import RunBudgetConfig, RunConfig

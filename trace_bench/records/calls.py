@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.jsonio import explain
-from trace_bench.artifacts.records import LlmCall
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import HarnessError
 

@@ -11,8 +11,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.outputs import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
-from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results, Usage
+from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results
 
 FLAGS: Mapping[str, str] = {
     "claim_differs": "training said of a saved state what the scorer did not find on the same examples",

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trace_bench.artifacts.calls import Usage
 from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
-from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results, Usage
+from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
 from trace_bench.config.objectives import SCORE
 from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld
