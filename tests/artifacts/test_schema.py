@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,57 @@ def test_each_schema_is_valid_draft_2020_12_and_fits_its_sample(name: str) -> No
     assert built["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert built["$id"] == f"urn:trace-bench:schema:1:{name}"
     schema.validate(name, SAMPLES[name])
+
+
+WITHOUT_A_UNIT = {"code", "contract", "exit_code", "reader", "schema_version", "seed", "status"}
+"""Numbers that measure and count nothing."""
+
+
+def properties(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every property of the schema `name`, those of its parts included, as ``Model.property``."""
+    built = schema.build(name)
+    for model, part in {**built.get("$defs", {}), name: built}.items():
+        for key, value in part.get("properties", {}).items():
+            yield f"{model}.{key}", value
+
+
+def types(value: dict[str, Any]) -> set[str]:
+    """The JSON types of a property's values: of the entries, where it is a list or a mapping."""
+    parts = [
+        value.get("items"),
+        value.get("additionalProperties"),
+        *value.get("anyOf", []),
+        *value.get("prefixItems", []),
+    ]
+    found = {value.get("type")} | {each for part in parts if isinstance(part, dict) for each in types(part)}
+    return found - {None, "null", "array", "object"}
+
+
+@pytest.mark.parametrize("name", schema.names())
+def test_every_property_has_a_description(name: str) -> None:
+    lacking = [
+        place for place, value in properties(name) if not re.fullmatch(r"\S.{7,}[.]", value.get("description", ""))
+    ]
+    assert lacking == [], "write a docstring below the field"
+
+
+@pytest.mark.parametrize("name", schema.names())
+def test_every_number_has_a_unit_and_every_score_a_direction(name: str) -> None:
+    for place, value in properties(name):
+        key, text = place.partition(".")[2], value["description"]
+        if types(value) and types(value) <= {"integer", "number"} and key not in WITHOUT_A_UNIT:
+            assert " Unit: " in text or text.startswith("Number"), place
+        if re.match("(best_)?score(?!_timeout)|metrics|hypervolume", key) and types(value) == {"number"}:
+            assert " Better: " in text, place
+
+
+def test_a_property_says_its_meaning_its_unit_and_its_direction() -> None:
+    found = dict(properties("results"))
+    assert found["results.score_test"]["description"] == (
+        "Official mean score of the best state on held-out data. Unit: natural unit of the task's score. Better: as "
+        "`score_direction` of the job says."
+    )
+    assert found["results.cost_usd"]["description"] == "Cost of calls over all attempts. Unit: US dollars."
 
 
 def test_every_schema_has_a_sample() -> None:

@@ -6,57 +6,53 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from trace_bench.artifacts.contract import Count, Model, Name, UtcTime
+from trace_bench.artifacts.contract import Count, Model, Name, RunId, UtcTime
 
 Verdict = Literal["verified", "unverifiable", "contradicted"]
 
 
 class Evidence(Model):
-    """One problem.
-
-    Attributes:
-        file: relative to the run; printable, cut.
-        key: where in the file: a JSON path, a column or a line; empty for the whole file.
-        was: the value that was found; None for nothing. Texts and lists are cut.
-        due: the value that was expected.
-    """
+    """One problem."""
 
     file: str
+    """File relative to the run; printable, cut."""
     key: str = ""
+    """Place in the file: a JSON path, a column or a line; empty for the whole file."""
     was: JsonValue = None
+    """Value that was found; null for nothing. Texts and lists are cut."""
     due: JsonValue = None
+    """Value that was expected."""
 
 
 class Claim(Model):
-    """The verdict on one claim of a run.
-
-    Attributes:
-        claim: its name, ``group.what``; stable.
-        says: a sentence: the claim, and how much was checked or why it cannot be checked.
-        found: number of problems; `evidence` lists the first ones.
-    """
+    """The verdict on one claim of a run."""
 
     claim: Name
+    """Name of the claim, `group.what`; it does not change between versions."""
     verdict: Verdict
+    """`verified`, `unverifiable` or `contradicted`."""
     says: str
+    """The claim in a sentence, and how much was checked or why it cannot be checked."""
     found: Count = 0
+    """Number of problems."""
     evidence: tuple[Evidence, ...] = ()
+    """First problems."""
 
 
 class AuditReport(Model):
-    """The result of an audit of a run.
+    """The result of an audit of a run."""
 
-    Attributes:
-        digest: the digest of all files of the run (`trace_bench.records.digest.run_digest`), which authors quote.
-        code_version: the version that made the audit. `sources_hash` is the hash of its code for sandboxes.
-    """
-
-    run_id: str
+    run_id: RunId
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """Digest of all files of the run (`trace_bench.records.digest.run_digest`), which authors quote."""
     audited_at: UtcTime
+    """Time of the audit."""
     code_version: str
+    """Version of Trace-Bench that made the audit."""
     sources_hash: str
+    """Hash of the auditor's code for sandboxes."""
     claims: tuple[Claim, ...]
+    """Verdict on each claim."""
 
     @property
     def contradicted(self) -> tuple[Claim, ...]:

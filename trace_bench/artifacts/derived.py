@@ -7,13 +7,20 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from trace_bench.artifacts.contract import (
+    Bytes,
+    Calls,
     Count,
     Direction,
+    Hypervolume,
+    JobId,
     Metrics,
     Model,
     Name,
+    RunId,
+    Score,
     Split,
     State,
+    Tokens,
     Usd,
     UtcTime,
 )
@@ -21,19 +28,24 @@ from trace_bench.errors import Boundary
 
 
 class FileEntry(Model):
-    """One file of a run. `schema_name` is the schema that describes it (each line of it, for ``.jsonl``)."""
+    """One file of a run."""
 
     path: str
-    size: Count
+    """Path relative to the run."""
+    size: Bytes
+    """Size of the file."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    """SHA-256 (hexadecimal) of its content."""
     schema_name: str | None = None
+    """Schema of the file, in `.jsonl` of each line; null where it has none."""
 
 
 class FilesIndex(Model):
     """``files_index.json``: files that exist, with size and hash; it does not list itself."""
 
-    run_id: str
+    run_id: RunId
     files: tuple[FileEntry, ...]
+    """Every regular file of the run but this one, sorted by path."""
 
 
 class Yardstick(Model):
@@ -67,117 +79,137 @@ class Yardsticks(Model):
 
 
 class ParetoPoint(Model):
-    """A state of the history that no other one dominates.
-
-    Attributes:
-        line: of ``state_history.jsonl``, from 1.
-        metrics: means over all examples of the split, natural units, as training saw them.
-        parameters: None where the states together would be too large; `line` has them.
-    """
+    """A state of the history that no other one dominates."""
 
     line: Annotated[int, Field(ge=1)]
+    """Number of the line in `state_history.jsonl`, from 1."""
     candidate: Name
+    """Id of the candidate."""
     step: Count
-    score: float
+    """Number of the search step, from 0, the start."""
+    score: Score
+    """Mean score over all examples of the split, as training saw it."""
     metrics: Metrics
+    """Mean of each metric over all examples of the split, as training saw it."""
     parameters: State | None = None
+    """Values of the candidate's parameters; null where the states together would be too large, and `line` has them."""
 
 
 class ParetoFront(Model):
     """``pareto.json``: the trade-offs that a search found, from ``state_history.jsonl`` alone.
 
     What training saw, and no official score. A front is of the states that were judged on all examples of `split`.
-
-    Attributes:
-        metrics: what dominance looked at, in its order, and which way each is better.
-        points: best first on the first metric.
-        reference: the point that the hypervolume is measured from, natural units.
-        reference_from: by metric, who names it: the ``config``, the ``task``, or the ``worst`` value of all candidates.
-        hypervolume: of what the front dominates down to `reference`, in the product of the metrics' units; None for
-            more than three metrics, or if it is beyond a double.
-        candidates: how many different states were compared.
-        left_out: lines that were not looked at, and members of the front that are not listed, for there were too many.
     """
 
-    job_id: str
+    job_id: JobId
     split: Split
+    """Split of the examples."""
     metrics: dict[Name, Direction]
+    """Direction of each metric that dominance compares, in order."""
     points: tuple[ParetoPoint, ...]
+    """The front, best first on the first metric."""
     reference: Metrics
+    """Point from which the hypervolume is measured."""
     reference_from: dict[Name, Literal["config", "task", "worst"]]
-    hypervolume: float | None = None
+    """Source of each metric's reference: the `config`, the `task`, or the `worst` value of all candidates."""
+    hypervolume: Hypervolume | None = None
+    """Hypervolume that the front dominates down to `reference`; null for more than three metrics, beyond a double, or
+    where members of the front are left out."""
     candidates: Count
+    """Number of different states that were compared."""
     left_out: Count = 0
+    """Number of lines that were not compared, and of members of the front that are not listed, for there were too
+    many."""
 
 
 class TokenTotals(Model):
-    """Tokens that a run's jobs spent, as the gateway metered them. Those that are `cached` are among `prompt`, those of
-    `reasoning` among `completion`."""
+    """Tokens that a run's jobs spent, as the gateway metered them."""
 
-    prompt: Count = 0
-    completion: Count = 0
-    cached: Count = 0
-    reasoning: Count = 0
-    total: Count = 0
+    prompt: Tokens = 0
+    """Tokens of prompts."""
+    completion: Tokens = 0
+    """Tokens of answers."""
+    cached: Tokens = 0
+    """Those of `prompt` that the provider had in its cache."""
+    reasoning: Tokens = 0
+    """Those of `completion` that are reasoning."""
+    total: Tokens = 0
+    """Sum of `prompt` and `completion`."""
 
 
 class Summary(Model):
-    """``summary.json``. `counts` always has ok, failed, interrupted (cut off; neither ok nor failed) and skipped, and
-    ``pending`` if jobs have not finished; they add up to `total_jobs`. `failures` (by ``boundary:kind``) and
-    `boundaries` leave out what was interrupted; `infrastructure_failures` are those at provider, sandbox and harness,
-    which say nothing of a trainer. `flags` counts jobs by flag of `trace_bench.records.integrity`, `flagged_jobs` those
-    that have any. `cannot_run` counts skipped jobs by the precondition that they lacked. `package_hash` (of
-    `trace_bench.resources`) is that of the code that wrote the tables; earlier versions do not say it."""
+    """``summary.json``: counts and sums over the rows of a run."""
 
-    run_id: str
+    run_id: RunId
     generated_at: UtcTime
+    """Time at which the file was written."""
     package_hash: str | None = None
+    """SHA-256 over the code that wrote the tables (`trace_bench.resources`); null in files of earlier versions."""
     total_jobs: Count
+    """Number of planned jobs."""
     counts: dict[str, Count]
+    """Number of jobs that are `ok`, `failed`, `interrupted` (cut off, whatever the status) and `skipped`; `pending`
+    while jobs have no row. They add up to `total_jobs`."""
     failures: dict[str, Count] = {}
+    """Number of failed jobs by `boundary:kind`, without interrupted ones."""
     boundaries: dict[Boundary, Count] = {}
+    """Number of failed jobs by boundary, without interrupted ones."""
     infrastructure_failures: Count = 0
+    """Number of failures at provider, sandbox and harness, which say nothing of a trainer."""
     unprotected_jobs: Count = 0
+    """Number of jobs with integrity `unprotected`."""
     flagged_jobs: Count = 0
+    """Number of jobs with any flag."""
     flags: dict[Name, Count] = {}
+    """Number of jobs by flag of `trace_bench.records.integrity`."""
     cut_by_run_budget: Count = 0
+    """Number of jobs whose training the run's budget ended."""
     cannot_run: dict[str, Count] = {}
-    llm_calls: Count = 0
+    """Number of skipped jobs by the missing precondition."""
+    llm_calls: Calls = 0
+    """Calls that a provider or the response cache answered."""
     llm_tries: Count = 0
-    llm_reused: Count = 0
-    llm_cached: Count = 0
+    """Number of requests to providers."""
+    llm_reused: Calls = 0
+    """Calls answered from the cassettes of jobs."""
+    llm_cached: Calls = 0
+    """Those of `llm_calls` that the response cache answered."""
     token_totals: TokenTotals = TokenTotals()
+    """Sums of tokens."""
     cost_usd: Usd = 0.0
+    """Cost of calls."""
     tags: tuple[str, ...] = ()
+    """Tags of the config."""
 
 
 class ReplayDifference(Model):
-    """One thing that came out otherwise than recorded. `what` is a column of ``results.csv``, a state, or a line of
-    ``state_history.jsonl``."""
+    """One result that differs from the recorded one."""
 
-    job_id: str
+    job_id: JobId
     what: str
+    """Column of `results.csv`, state, or line of `state_history.jsonl`."""
     recorded: JsonValue = None
+    """Value in the recorded run."""
     replayed: JsonValue = None
+    """Value in the replay."""
 
 
 class ReplayReport(Model):
-    """``replay.json``: how a replay compares with the run that it repeats.
+    """``replay.json``: the comparison of a replay with the run that it repeats."""
 
-    Attributes:
-        recorded_run: id of that run.
-        exact: jobs that were compared to the bit, on the same image and CPU model; the others within the tolerance of
-            their tasks.
-        skipped: jobs that did not finish in the recorded run.
-        differing: jobs in which anything differs.
-        differences: the first ones of each such job.
-    """
-
-    run_id: str
+    run_id: RunId
     recorded_run: str
+    """Id of the recorded run."""
     jobs: Count
+    """Number of compared jobs."""
     equal: Count
+    """Number of jobs without a difference."""
     exact: Count
+    """Number of jobs compared to the bit, on the same image and CPU model; the others are compared within the tolerance
+    of their tasks."""
     skipped: Count = 0
+    """Number of jobs that did not finish in the recorded run."""
     differing: Count = 0
+    """Number of jobs with a difference."""
     differences: tuple[ReplayDifference, ...] = ()
+    """First differences of each such job."""

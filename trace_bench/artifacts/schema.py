@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from trace_bench.artifacts import audits, calls, contract, derived, outputs, records, reproduction
 from trace_bench.artifacts.jsonio import json_path
 from trace_bench.artifacts.writers import write_text
+from trace_bench.config.described import DescribedSchema
 from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError, TraceBenchError
 from trace_bench.resources import data_dir
@@ -68,7 +69,7 @@ def adapter(name: str) -> TypeAdapter[Any]:
 def build(name: str) -> dict[str, Any]:
     """The schema `name`, made from its model."""
     kind, title = _TITLES[name]
-    made = TypeAdapter(kind).json_schema(mode="validation", by_alias=True)
+    made = TypeAdapter(kind).json_schema(mode="validation", schema_generator=DescribedSchema)
     made.pop("title", None)
     head = {"$schema": _DIALECT, "$id": f"urn:trace-bench:schema:{contract.CONTRACT}:{name}", "title": title}
     return {**head, **made}
