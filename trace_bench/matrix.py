@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.config.frozen import FrozenDict
-from trace_bench.config.models import LlmConfig, RunConfig, SandboxConfig
+from trace_bench.config.llms import LlmConfig
+from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.task_choices import TaskChoice, resolve_tasks
 from trace_bench.config.variants import Variant, resolve_variants
 from trace_bench.errors import ConfigError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import csv
 import json
 import re
 import subprocess
@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from tests.artifacts.samples import SAMPLES
+from tests.integration.cli import REPOSITORY
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.writers import csv_line
 from trace_bench.errors import HarnessError
 from trace_bench.resources import data_dir
 
@@ -28,7 +30,7 @@ def test_the_schemas_in_the_tree_are_current() -> None:
 
 
 def test_check_fails_on_a_stale_a_missing_and_a_foreign_schema(tmp_path: Path) -> None:
-    assert len(schema.write(tmp_path)) == len(schema.names())
+    assert len(schema.write(tmp_path)) == len(schema.names()) + 1  # the table's
     assert schema.main(["--check", "--folder", str(tmp_path)]) == 0
     (tmp_path / "job.schema.json").write_text("{}")
     (tmp_path / "lock.schema.json").unlink()
@@ -39,6 +41,43 @@ def test_check_fails_on_a_stale_a_missing_and_a_foreign_schema(tmp_path: Path) -
     assert schema.stale(tmp_path) == []
 
 
+def test_check_fails_where_the_page_in_the_reference_is_stale(tmp_path: Path) -> None:
+    folder, page = tmp_path / "schemas", tmp_path / "docs" / "reference" / "schemas.md"
+    folder.mkdir()
+    page.parent.mkdir(parents=True)
+    assert schema.main(["--write", "--folder", str(folder)]) == 0
+    assert page.read_text("utf-8") == (REPOSITORY / "docs" / "reference" / "schemas.md").read_text("utf-8")
+    page.write_text("old")
+    assert schema.stale(folder) == ["../docs/reference/schemas.md"]
+    assert schema.main(["--check", "--folder", str(folder)]) == 1
+
+
+def test_the_page_has_every_property_and_no_heading_twice() -> None:
+    text = (REPOSITORY / "docs" / "reference" / "schemas.md").read_text("utf-8")
+    headings = [heading.lower() for heading in re.findall(r"^##+ (.*)", text, re.MULTILINE)]
+    assert len(headings) == len(set(headings))
+    assert {name for name in schema.names() if name != "config"} <= set(headings)
+    rows = set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
+    described = [place for name in schema.names() if name != "config" for place, _ in properties(name)]
+    assert {place.partition(".")[2] for place in described} <= rows
+    linked = set(re.findall(r"\(#([^)]*)\)", text))
+    assert linked <= {heading.replace(" ", "-") for heading in headings}
+
+
+def test_the_table_schema_reads_a_table_of_a_run() -> None:
+    """Each cell of a real table has the type of its column, and each column of the table's row is described."""
+    made = schema.build(schema.TABLE)
+    readers = {"string": str, "integer": int, "number": float, "object": json.loads, "boolean": ["false", "true"].index}
+    row = Results.model_validate(schema.example("results"))
+    cells = dict(zip(Results.model_fields, next(csv.reader([csv_line(list(vars(row).values()))])), strict=True))
+    assert [field["name"] for field in made["fields"]] == list(cells)
+    for field in made["fields"]:
+        if (cell := cells[field["name"]]) not in made["missingValues"]:
+            readers[field["type"]](cell)
+    units = {field["name"]: field.get("unit") for field in made["fields"]}
+    assert (units["time_seconds"], units["cost_usd"], units["llm_calls"]) == ("seconds", "US dollars", "calls")
+
+
 def test_the_command_works_from_outside() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "trace_bench.artifacts.schema", "--check"], capture_output=True, text=True, timeout=60
@@ -47,15 +86,16 @@ def test_the_command_works_from_outside() -> None:
 
 
 @pytest.mark.parametrize("name", schema.names())
-def test_each_schema_is_valid_draft_2020_12_and_fits_its_sample(name: str) -> None:
+def test_each_schema_is_valid_draft_2020_12_and_has_an_example_that_fits(name: str) -> None:
     built = schema.build(name)
     jsonschema.Draft202012Validator.check_schema(built)
     assert built["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert built["$id"] == f"urn:trace-bench:schema:1:{name}"
-    schema.validate(name, SAMPLES[name])
+    assert len(built["examples"]) == 1
+    schema.validate(name, built["examples"][0])
 
 
-WITHOUT_A_UNIT = {"code", "contract", "exit_code", "reader", "schema_version", "seed", "status"}
+WITHOUT_A_UNIT = {"code", "contract", "exit_code", "reader", "schema_version", "seed", "seeds", "status"}
 """Numbers that measure and count nothing."""
 
 
@@ -92,7 +132,7 @@ def test_every_number_has_a_unit_and_every_score_a_direction(name: str) -> None:
     for place, value in properties(name):
         key, text = place.partition(".")[2], value["description"]
         if types(value) and types(value) <= {"integer", "number"} and key not in WITHOUT_A_UNIT:
-            assert " Unit: " in text or text.startswith("Number"), place
+            assert " Unit: " in text or re.search(r"(^|[.] )Number", text), place
         if re.match("(best_)?score(?!_timeout)|metrics|hypervolume", key) and types(value) == {"number"}:
             assert " Better: " in text, place
 
@@ -106,12 +146,8 @@ def test_a_property_says_its_meaning_its_unit_and_its_direction() -> None:
     assert found["results.cost_usd"]["description"] == "Cost of calls over all attempts. Unit: US dollars."
 
 
-def test_every_schema_has_a_sample() -> None:
-    assert set(SAMPLES) == set(schema.names())
-
-
 def test_a_violation_names_file_path_and_problem() -> None:
-    broken = copy.deepcopy(SAMPLES["manifest"])
+    broken = schema.example("manifest")
     broken["jobs"][0]["seed"] = "7"
     with pytest.raises(schema.SchemaViolation) as caught:
         schema.validate("manifest", broken, where="meta/manifest.json")
@@ -141,8 +177,8 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def broken_samples(draw: st.DrawFn) -> tuple[str, Any]:
-    name = draw(st.sampled_from(schema.names()))
-    value = {"": copy.deepcopy(SAMPLES[name])}
+    name = draw(st.sampled_from([name for name in schema.names() if name != "config"]))  # the loader takes other forms
+    value = {"": schema.example(name)}
     path = draw(st.sampled_from(_paths(value)[1:]))
     holder: Any = value
     for key in path[:-1]:

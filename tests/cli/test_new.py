@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -90,6 +91,9 @@ def test_a_new_config_says_how_to_run_it_and_runs_at_once(tmp_path: Path, monkey
     assert done.stderr == "run it with: trace-bench run trace-bench.yaml\n"
     text = Path("trace-bench.yaml").read_text()
     assert "trace-bench run trace-bench.yaml" in text and "config_file" not in text
+    address = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    assert address.startswith("file:///")
+    assert json.loads(Path(unquote(urlsplit(address).path)).read_text())["title"] == "a config file"
     done = here("run", "trace-bench.yaml", "-t", "internal:numeric_param", "--seeds", "1", "-q", "--backend", "local")
     assert done.returncode == 0 and "3 of 3 jobs ok" in done.stdout, done.stderr
 

@@ -10,15 +10,13 @@ import pytest
 import yaml
 
 from trace_bench.config import RunConfig, load_config, parse_config
+from trace_bench.config.llms import LlmConfig, LlmLimitsConfig, PricesConfig
 from trace_bench.config.models import (
     BudgetConfig,
     ImagesConfig,
-    LlmConfig,
-    LlmLimitsConfig,
     MirrorsConfig,
     MlflowMirrorConfig,
     ObjectiveConfig,
-    PricesConfig,
     RunBudgetConfig,
     SandboxConfig,
     SplitsConfig,

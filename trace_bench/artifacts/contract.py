@@ -12,15 +12,11 @@ Scores are in the task's natural units; `Results.score_direction` says whether h
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-
-def measured(unit: str, better: str = "") -> Any:
-    """The unit of a number and, for a score, which values are better; both become part of its description."""
-    return Field(json_schema_extra={"unit": unit, "better": better} if better else {"unit": unit})
-
+from trace_bench.config.values import measured
 
 CONTRACT = 1
 """Version of the job contract (``docs/design/job-contract.md``)."""
@@ -32,7 +28,7 @@ ContractVersion = Annotated[
 Count = Annotated[int, Field(ge=0)]
 Calls = Annotated[Count, measured("calls")]
 Tokens = Annotated[Count, measured("tokens")]
-Evaluations = Annotated[Count, measured("evaluations of a candidate on one example")]
+Evaluations = Annotated[Count, measured("evaluations")]
 Bytes = Annotated[Count, measured("bytes")]
 Seconds = Annotated[float, Field(ge=0), measured("seconds")]
 Usd = Annotated[float, Field(ge=0), measured("US dollars")]
@@ -204,7 +200,7 @@ class ObjectiveSpec(Model):
     score_key: Name = "score"
     """Metric that is the score in mode `scalar`; `score` is the task's own."""
     score_direction: Direction = "maximize"
-    weights: dict[Name, Annotated[float, Field(ge=0), measured("1")]] = {}
+    weights: dict[Name, Annotated[float, Field(ge=0), measured("dimensionless")]] = {}
     """Weights of the sum over metrics. The sign of each metric is turned so that higher is better."""
     metrics: dict[Name, MetricSpec] = {}
     """Metrics that the task declares; empty where it declares only its score."""

@@ -42,9 +42,9 @@ from trace_bench.artifacts.contract import (
     UsdPerMillion,
     UtcTime,
     Variant,
-    measured,
 )
 from trace_bench.artifacts.outputs import Failure, StateKind, WorkerEvidence, WorkerIntegrity
+from trace_bench.config.values import measured
 from trace_bench.errors import Boundary
 
 SchemaVersion = Annotated[
@@ -161,7 +161,7 @@ class JobMeta(Model):
     task_hash: str
     """SHA-256 of the task's files."""
     score_direction: Direction
-    tolerance: Annotated[float, Field(ge=0), measured("1")] = 1e-9
+    tolerance: Annotated[float, Field(ge=0), measured("dimensionless")] = 1e-9
     """Relative difference that a score may show on another machine, by the task."""
     timing_sensitive: bool = False
     """The task's scores depend on the speed of the machine."""

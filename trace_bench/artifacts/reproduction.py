@@ -17,10 +17,10 @@ from trace_bench.artifacts.contract import (
     TrainerId,
     UtcTime,
     Variant,
-    measured,
 )
 from trace_bench.artifacts.derived import ReplayDifference
 from trace_bench.artifacts.outputs import StateKind
+from trace_bench.config.values import measured
 
 Verdict = Literal["equal", "within", "differs", "not_replayed"]
 
@@ -72,7 +72,7 @@ class JobReproduction(Model):
     verdict: Verdict
     """`equal`: to the bit. `within`: within the task's tolerance. Else `differs`, or `not_replayed` if it cannot be
     repeated."""
-    tolerance: Annotated[float, Field(ge=0), measured("1")] = 0.0
+    tolerance: Annotated[float, Field(ge=0), measured("dimensionless")] = 0.0
     """Relative tolerance of the task installed here."""
     why: str = ""
     """Reason that the job could not be repeated, or a remark on the verdict."""

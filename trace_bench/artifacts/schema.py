@@ -1,6 +1,8 @@
-"""JSON Schemas (draft 2020-12) of every file that a run writes or reads, exported from the models.
+"""JSON Schemas (draft 2020-12) of every file that a run writes or reads and of a config, exported from the models.
 
-``python -m trace_bench.artifacts.schema --write`` renews ``schemas/``; ``--check`` fails where it is stale.
+``python -m trace_bench.artifacts.schema --write`` renews ``schemas/`` and, in a checkout, their page in the reference;
+``--check`` fails where one is stale. The examples in ``schemas/examples/`` are from runs; they become part of the
+schemas.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +20,13 @@ import jsonschema
 from pydantic import TypeAdapter
 
 from trace_bench.artifacts import audits, calls, contract, derived, outputs, records, reproduction
+from trace_bench.artifacts.columns import results_table
 from trace_bench.artifacts.jsonio import json_path
+from trace_bench.artifacts.schema_page import page
 from trace_bench.artifacts.writers import write_text
 from trace_bench.config.described import DescribedSchema
+from trace_bench.config.file_schema import config_file_schema
+from trace_bench.config.models import RunConfig
 from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError, TraceBenchError
 from trace_bench.resources import data_dir
@@ -47,8 +54,13 @@ _TITLES: dict[str, tuple[Any, str]] = {
     "replay": (derived.ReplayReport, "replay.json: how a replay compares with its recording"),
     "reproduction": (reproduction.Reproduction, "reproduction.json: what came of making a run again"),
     "summary": (derived.Summary, "summary.json: counts of a run"),
-    "audit": (audits.AuditReport, "what an audit of a run came to"),
+    "audit": (audits.AuditReport, "the result of an audit of a run"),
+    "config": (RunConfig, "a config file"),
 }
+TABLE = "results.csv"
+"""The table that has a table schema."""
+PAGE = "../docs/reference/schemas.md"
+"""The page about all schemas, from their folder in a checkout."""
 
 
 class SchemaViolation(TraceBenchError, ValueError):
@@ -56,7 +68,7 @@ class SchemaViolation(TraceBenchError, ValueError):
 
 
 def names() -> tuple[str, ...]:
-    """The names of all schemas."""
+    """The names of all JSON Schemas."""
     return tuple(_TITLES)
 
 
@@ -67,12 +79,21 @@ def adapter(name: str) -> TypeAdapter[Any]:
 
 
 def build(name: str) -> dict[str, Any]:
-    """The schema `name`, made from its model."""
+    """The schema `name`, made from its model; of `TABLE` its table schema."""
+    if name == TABLE:
+        return results_table(example("results"))
     kind, title = _TITLES[name]
-    made = TypeAdapter(kind).json_schema(mode="validation", schema_generator=DescribedSchema)
+    made = (
+        config_file_schema() if kind is RunConfig else TypeAdapter(kind).json_schema(schema_generator=DescribedSchema)
+    )
     made.pop("title", None)
     head = {"$schema": _DIALECT, "$id": f"urn:trace-bench:schema:{contract.CONTRACT}:{name}", "title": title}
-    return {**head, **made}
+    return {**head, **made, "examples": [example(name)]}
+
+
+def example(name: str) -> Any:
+    """A value that fits the schema `name`, from a run."""
+    return json.loads((data_dir("schemas") / "examples" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def render(name: str) -> str:
@@ -102,22 +123,31 @@ def validate(name: str, value: Any, *, where: str = "") -> None:
 
 
 def stale(folder: Path) -> list[str]:
-    """The files in `folder` that are missing, differ from the models, or belong to none."""
-    found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.schema.json")}
-    due = {file_name(name): render(name) for name in names()}
+    """The files of `folder` that are missing, differ from the models, or belong to none; in a checkout also `PAGE`."""
+    files = [*folder.glob("*.schema.json"), *(path for path in [folder / PAGE] if path.exists())]
+    found = {os.path.relpath(path, folder): path.read_text(encoding="utf-8") for path in files}
+    due = _texts(folder)
     return sorted(name for name in found.keys() | due.keys() if found.get(name) != due.get(name))
 
 
 def write(folder: Path) -> list[str]:
     """Renew `folder`; returns what changed."""
     changed = stale(folder)
-    due = {file_name(name): name for name in names()}
+    due = _texts(folder)
     for file in changed:
         if file in due:
-            write_text(folder / file, render(due[file]))
+            write_text(folder / file, due[file])
         else:
             (folder / file).unlink()
     return changed
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """The text of each file that belongs into `folder`, and of `PAGE` if there is a reference beside it."""
+    texts = {file_name(name): render(name) for name in (*names(), TABLE)}
+    if (folder / PAGE).parent.is_dir():
+        texts[PAGE] = page({name: build(name) for name in names() if name != "config"}, build(TABLE))
+    return texts
 
 
 @functools.cache

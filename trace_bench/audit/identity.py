@@ -11,8 +11,9 @@ from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, ModelPrice
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun
+from trace_bench.config.llms import is_builtin
 from trace_bench.config.loader import parse_config
-from trace_bench.config.models import RunConfig, is_builtin
+from trace_bench.config.models import RunConfig
 from trace_bench.config.reader import read
 from trace_bench.config.resolve import resolve
 from trace_bench.config.source import Problem

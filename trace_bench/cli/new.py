@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trace_bench.errors import ConfigError
+from trace_bench.resources import data_dir
 from trace_bench.suites.base import MadeTasks
 
 SCAFFOLD = Path(__file__).parent / "scaffold"
@@ -51,7 +52,7 @@ def new_tasks(suite: str, source: Path, root: Path) -> MadeTasks:
 
 
 def new_config(path: Path) -> Path:
-    """Write a commented config to `path`, which is returned.
+    """Write a commented config to `path`, which is returned. Editors find the schema in its first line.
 
     Raises:
         ConfigError: there is a file already, or it cannot be written.
@@ -59,7 +60,8 @@ def new_config(path: Path) -> Path:
     if path.exists():
         raise ConfigError(f"{path} is there already; choose another name")
     text = (SCAFFOLD / "config.yaml").read_text(encoding="utf-8")
-    return _write(path, _worded(text, {"config_file": shlex.quote(str(path))}))
+    schema = (data_dir("schemas") / "config.schema.json").resolve().as_uri()  # a blank would end the path
+    return _write(path, _worded(text, {"config_file": shlex.quote(str(path)), "schema_address": schema}))
 
 
 def new_task(name: str, root: Path, interaction: str = "solve") -> list[Path]:

@@ -69,11 +69,10 @@ class DescribedSchema(GenerateJsonSchema):
             value = made["properties"][field.alias or name]
             text = value.get("description") or texts.get(name, "")
             if text:
-                value["description"] = _with_measure(text, measure_of(value))
+                value["description"] = text + measure_text(measure_of(value))
         return made
 
 
-def _with_measure(text: str, measure: Mapping[str, str]) -> str:
-    unit = f" Unit: {measure['unit']}." if "unit" in measure else ""
-    better = f" Better: {measure['better']}." if "better" in measure else ""
-    return f"{text}{unit}{better}"
+def measure_text(measure: Mapping[str, str]) -> str:
+    """The sentences about a `measure` that end a description; empty without one."""
+    return "".join(f" {key.capitalize()}: {measure[key]}." for key in ("unit", "better") if key in measure)

@@ -10,9 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from trace_bench.arguments import describe
+from trace_bench.config.llms import LlmConfig, is_builtin
 from trace_bench.config.mapping import read_mapping
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import LlmConfig, RunConfig, is_builtin
+from trace_bench.config.models import RunConfig
 from trace_bench.config.names import normalise
 from trace_bench.config.options import overridden
 from trace_bench.config.reader import read

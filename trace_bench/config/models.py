@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -19,23 +18,34 @@ from pydantic import (
     Field,
     PrivateAttr,
     Strict,
-    field_validator,
+    WithJsonSchema,
     model_validator,
 )
 
 from trace_bench.arguments import describe
 from trace_bench.config.frozen import FrozenDict, FrozenMap, freeze, thaw
+from trace_bench.config.llms import LlmConfig
 from trace_bench.config.places import DockerConfig, ModalConfig, SchedulingConfig
 from trace_bench.config.sizes import Size, format_size
 from trace_bench.config.source import Source
-from trace_bench.config.values import Count, Names, Seconds, Section, Text, TimeLimit, Usd
+from trace_bench.config.values import (
+    Calls,
+    Count,
+    Evaluations,
+    Names,
+    Seconds,
+    Section,
+    Text,
+    TimeLimit,
+    Tokens,
+    Usd,
+    any_case,
+    measured,
+)
 from trace_bench.trainers.guides import DEFAULT_GUIDE, GUIDE_WORDS, GUIDES
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LARGEST_SEED = 2**63 - 1
-SCRIPTED = "scripted:"
-"""Before the file of a built-in model that follows a script."""
 TENSORBOARD = "TensorboardLogger"
 LOGGERS = ("default", "none", "ConsoleLogger", TENSORBOARD)
 LOGGER_WORDS = {
@@ -55,37 +65,6 @@ def _run_id(value: str) -> str:
         raise ValueError(
             "must be a folder name: up to 128 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )
-    return value
-
-
-def _variable(value: str) -> str:
-    if not _VARIABLE.fullmatch(value):
-        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY, and not its value")
-    return value
-
-
-def is_builtin(model: str | None) -> bool:
-    """Whether `model` is one of the gateway's own, which ask no provider."""
-    return model is not None and (model == "stub" or model.startswith(SCRIPTED))
-
-
-def base_url_problem(value: str) -> str | None:
-    """What is wrong with the address of a provider, without the address; None if nothing is."""
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
-        return "must begin with http:// or https:// and a host"
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        return "must hold no user, password, query or fragment; a key belongs in an environment variable"
-    return None
-
-
-def _base_url(value: str) -> str:
-    if (wrong := base_url_problem(value)) is not None:
-        raise ValueError(wrong)
     return value
 
 
@@ -137,33 +116,36 @@ class ImagesConfig(Section):
     """Images that jobs run in."""
 
     base: Text | None = None
-    """Base image of all families; None lets ``images build`` find one."""
+    """Base image of all image families, best with a digest; null lets `images build` find one."""
     accept_drift: bool = False
-    """Go on with an image whose recipe has changed since it was locked."""
+    """Continue with an image whose recipe has changed since it was locked."""
 
 
 class SandboxConfig(Section):
-    """The limits of one sandbox. In a task entry, what is not given is taken from the run's ``sandbox``."""
+    """The limits of one sandbox. In a task entry, a key that is not given has the value of the run's ``sandbox``."""
 
     cpus: Annotated[float, Field(ge=0.01, le=4096)] = 1.0
+    """Number of CPUs: CPU time per wall time."""
     memory: Annotated[Size, Field(ge=64 << 20)] = 2 << 30
+    """Memory of all processes of a job; there is no swap. Text with a unit, such as `2g`, or bytes."""
     disk: Annotated[Size, Field(ge=1 << 20)] = 256 << 20
-    """What may be written to the job's volume."""
+    """Size of all files that a job may write to its volume. Text with a unit, such as `256m`, or bytes."""
     tmp: Annotated[Size, Field(ge=1 << 20)] = 256 << 20
-    """Size of /tmp, which is memory."""
+    """Size of `/tmp`, which is memory. Text with a unit, such as `256m`, or bytes."""
     pids: Annotated[int, Field(ge=8, le=1 << 22)] = 256
+    """Number of processes and threads."""
     gpus: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Whole GPUs, which no other sandbox has meanwhile."""
+    """Number of GPUs that no other sandbox has at the same time."""
     labels: Names = ()
-    """What the host must be called, beside having room: labels of ``docker.hosts``."""
+    """Labels of `docker.hosts` that the host must have."""
     pinned: bool = False
-    """`cpus` whole cores that no other pinned sandbox has meanwhile."""
+    """Give the sandbox `cpus` whole cores that no other pinned sandbox has at the same time."""
     exclusive: bool = False
-    """A host on which nothing else of this program runs meanwhile."""
+    """Give the sandbox a host on which nothing else of this program runs at the same time."""
     runtime: Text | None = None
-    """A stronger runtime of the engine, such as runsc; None is the engine's default."""
+    """Stronger runtime of the engine, such as `runsc`; null is the engine's default."""
     require_controls: Names = ()
-    """Controls to refuse to run without."""
+    """Controls without which no job starts (`docs/reference/sandbox-controls.md`)."""
     allow_weaker: Names = ()
     """Controls that may be missing."""
 
@@ -183,153 +165,103 @@ class TaskConfig(Section):
     """One task of the run."""
 
     id: Text
-    """``suite:name``; a bare name is one of llm4ad."""
+    """Id of the task, `suite:name`; a bare name is a task of `llm4ad`. A pattern, a folder or `suite:tag=NAME` selects
+    several tasks."""
     eval_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    """Arguments of the task, over the run's."""
+    """Arguments of the task; they override the run's."""
     sandbox: SandboxConfig | None = None
-    """What this task's sandboxes need otherwise than the run's."""
+    """Keys of the run's `sandbox` that differ for this task."""
 
 
 class TrainerConfig(Section):
     """One trainer of the run, with the variants of its parameters."""
 
     id: Text
+    """Name of the trainer; `trace-bench trainers` lists all."""
     params_variants: Annotated[tuple[FrozenMap, ...], Strict(False), Field(min_length=1)] = (FrozenDict(),)
-    """One set of jobs for each entry."""
+    """Sets of parameters; each makes jobs of its own. A set may hold `optimizer_kwargs`."""
     knobs: FrozenMap = Field(default_factory=FrozenDict)
-    """Knobs written on the entry itself (``ps_steps: 3``): defaults of its variants."""
+    """Knobs written on the entry itself (`ps_steps: 3`): defaults of its variants."""
     optimizer: Text | None = None
-    """None is the trainer's default."""
+    """Optimizer; null is the trainer's default."""
     optimizer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    guide: Annotated[str, BeforeValidator(_guide)] = DEFAULT_GUIDE
-    """Who words the optimizer's feedback; scores are always those of the task's own guide."""
+    """Arguments of the optimizer."""
+    guide: Annotated[str, BeforeValidator(_guide), WithJsonSchema({"enum": [*GUIDES, *GUIDE_WORDS, None]})] = (
+        DEFAULT_GUIDE
+    )
+    """Guide that words the optimizer's feedback; scores are always those of the task's own guide."""
     guide_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-    logger: Annotated[Literal["default", "none", "ConsoleLogger", "TensorboardLogger"], BeforeValidator(_logger)] = (
-        "default"
-    )
-    """The job's own files, and with TensorboardLogger its ``tb/``; the other names mean the same here."""
+    """Arguments of the guide."""
+    logger: Annotated[
+        Literal["default", "none", "ConsoleLogger", "TensorboardLogger"],
+        BeforeValidator(_logger),
+        WithJsonSchema({"anyOf": [{"enum": [*LOGGERS, None]}, {"type": "string", "pattern": any_case(LOGGER_WORDS)}]}),
+    ] = "default"
+    """Files of a job: `TensorboardLogger` adds event files in `tb/`; the others write the job's own files only."""
     logger_kwargs: FrozenMap = Field(default_factory=FrozenDict)
-
-
-class PricesConfig(Section):
-    """The prices of a model, in US dollars per million tokens; over litellm's own table."""
-
-    prompt: Usd
-    completion: Usd = 0.0
-    cached: Usd | None = None
-    """Of prompt tokens that the provider had in its cache; None is the price of `prompt`."""
-
-
-class LlmLimitsConfig(Section):
-    """Limits on requests to the provider from all jobs of this host together; None is no limit."""
-
-    requests_per_minute: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    tokens_per_minute: Annotated[float, Field(gt=0, le=1e12)] | None = None
-    concurrent: Annotated[int, Field(ge=1, le=4096)] | None = None
-
-
-class LlmConfig(Section):
-    """The model behind the gateway. Keys are never in the config: ``api_key_env`` names a variable of the host."""
-
-    id: Text | None = None
-    """What the model is called in tables, and by sandboxes; None is `model`."""
-    provider: Text | None = None
-    base_url: Annotated[Text, AfterValidator(_base_url)] | None = None
-    model: Text | None = None
-    api_key_env: Annotated[Text, AfterValidator(_variable)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=10)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Of one answer: a request that asks for more, or does not say, gets this."""
-    seed: bool = True
-    """Send a seed derived from the job's, where the provider takes one."""
-    stream: bool = False
-    """Have the provider send long answers piece by piece. Sandboxes get them whole all the same."""
-    timeout: Seconds = 600.0
-    """Seconds for one try of one call."""
-    retries: Annotated[int, Field(ge=0, le=100)] = 5
-    """Further tries of a call after 429, 5xx, a time-out or a broken connection."""
-    options: FrozenMap = Field(default_factory=FrozenDict)
-    """Further arguments of litellm, such as ``api_version`` for Azure; part of the model's identity."""
-    prices: PricesConfig | None = None
-    limits: LlmLimitsConfig = LlmLimitsConfig()
-
-    @property
-    def script(self) -> str | None:
-        """The file of a built-in model ``scripted:FILE``; None for any other."""
-        return self.model.removeprefix(SCRIPTED) if self.model and self.model.startswith(SCRIPTED) else None
-
-    @property
-    def name(self) -> str:
-        """The name of the model in tables, and in sandboxes."""
-        return self.id or (f"{SCRIPTED}{Path(self.script).stem}" if self.script else self.model or "")
-
-    @field_validator("options")
-    @classmethod
-    def _are_further_ones(cls, options: FrozenDict) -> FrozenDict:
-        taken = sorted(name for name in options if name in _NOT_AMONG_OPTIONS or name.startswith("mock_"))
-        if taken:
-            raise ValueError(f"must not hold {taken[0]}: it is a key of its own here, or the gateway's")
-        return options
-
-
-_NOT_AMONG_OPTIONS = frozenset(
-    (
-        *LlmConfig.model_fields,
-        *("api_base", "api_key", "custom_llm_provider", "input", "max_completion_tokens", "max_output_tokens"),
-        *("max_retries", "messages", "num_retries", "prompt", "request_timeout", "stream_options"),
-    )
-)
+    """Must be empty: no logger takes arguments."""
 
 
 class RunBudgetConfig(Section):
-    """Limits on what all jobs of a run spend together; None is no limit."""
+    """Limits on what all jobs of a run spend together; null is no limit."""
 
-    calls: Count | None = None
-    tokens: Count | None = None
+    calls: Calls | None = None
+    """Limit on calls to models."""
+    tokens: Tokens | None = None
+    """Limit on tokens, prompts and answers together."""
     usd: Usd | None = None
+    """Limit on the cost of calls."""
     seconds: Seconds | None = None
+    """Limit on training time of a job, or on the wall time of a run."""
 
 
 class BudgetConfig(RunBudgetConfig):
-    """Limits on what one job spends over all its attempts; None is no limit."""
+    """Limits on what one job spends over all its attempts; null is no limit."""
 
-    evaluations: Count | None = None
-    """Runs of a candidate on one example, while training."""
+    evaluations: Evaluations | None = None
+    """Limit on evaluations in training."""
     run: RunBudgetConfig = RunBudgetConfig()
+    """Limits on what all jobs of the run spend together."""
 
 
 class SplitsConfig(Section):
-    """Examples of each split, for all tasks that let them be set; None is what the task says."""
+    """Examples of each split, for all tasks that let them be set; null is the task's number."""
 
     train: Annotated[int, Field(ge=1)] | None = None
+    """Number of examples to train on."""
     validate_: Annotated[Count | None, Field(alias="validate")] = None
+    """Number of examples by which states are compared."""
     test: Count | None = None
+    """Number of held-out examples."""
 
 
 class ObjectiveConfig(Section):
     """The objective that compares states. A metric is one that every task of the run declares, or its ``score``."""
 
     mode: Literal["scalar", "weighted", "pareto"] = "scalar"
-    """One number as it is; a weighted sum of metrics; dominance, with `tie_break` among those that none dominates."""
+    """`scalar`: one number. `weighted`: a weighted sum of metrics. `pareto`: dominance, with `tie_break` among the
+    states that no other one dominates."""
     score_key: Text = "score"
-    """Of mode scalar: the metric that is compared; ``score`` is the task's own score."""
-    weights: Annotated[dict[str, Annotated[float, Field(ge=0)]], AfterValidator(freeze)] = Field(
-        default_factory=FrozenDict
+    """Metric that is compared in mode `scalar`; `score` is the task's own score."""
+    weights: Annotated[dict[str, Annotated[float, Field(ge=0), measured("dimensionless")]], AfterValidator(freeze)] = (
+        Field(default_factory=FrozenDict)
     )
-    """Of the sum of metrics, each with its sign turned so that higher is better; empty: the tasks' own weights."""
+    """Weights of the sum of metrics, each with its sign turned so that higher is better; empty: the tasks' own
+    weights."""
     minimize: Names = ()
-    """Metrics of which lower is better, whatever the task says."""
+    """Metrics of which lower is better, whatever the task declares."""
     pareto_metrics: Names = ()
-    """What dominance looks at, in order; empty: all metrics of the task."""
+    """Metrics that dominance compares, in order; empty: all metrics of the task."""
     tie_break: Literal["weighted", "lexicographic", "random_seeded"] = "weighted"
-    """Of mode pareto: who is best among the states that none dominates."""
-    missing_value: float | None = None
-    """What a metric gets that a guide leaves out, its sign turned so that higher is better; None: that is an error."""
+    """Rule of mode `pareto` that picks the best of the states that no other one dominates."""
+    missing_value: Annotated[float, measured("natural unit of each metric", "higher")] | None = None
+    """Value of a metric that a guide leaves out, its sign turned so that higher is better; null makes that an error."""
     seed: Annotated[int, Field(ge=0, le=_LARGEST_SEED)] | None = None
-    """Of tie_break random_seeded; None is the job's."""
-    reference: Annotated[dict[str, float], AfterValidator(freeze)] = Field(default_factory=FrozenDict)
-    """Where the hypervolume is measured from, by metric, over what the task says."""
+    """Seed of tie-break `random_seeded`; null is the job's."""
+    reference: Annotated[
+        dict[str, Annotated[float, measured("natural unit of each metric")]], AfterValidator(freeze)
+    ] = Field(default_factory=FrozenDict)
+    """Reference point of the hypervolume, by metric; it overrides the task's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -366,79 +298,100 @@ class MlflowMirrorConfig(Section):
     """A copy of the run on an MLflow server."""
 
     tracking_uri: Annotated[Text, AfterValidator(_tracking_uri)] | None = None
-    """Its address; None is that of MLFLOW_TRACKING_URI. User and password are in the environment, never here."""
+    """Address of the server; null is that of `MLFLOW_TRACKING_URI`. User and password are in the environment, never
+    here."""
     experiment: Text | None = None
-    """None is that of MLFLOW_EXPERIMENT_NAME, else ``trace-bench``."""
-    wait: Annotated[float, Field(ge=0, le=3600)] = 10.0
-    """Seconds that the end of the run waits for the copy at most."""
+    """Name of the experiment; null is that of `MLFLOW_EXPERIMENT_NAME`, else `trace-bench`."""
+    wait: Annotated[float, Field(ge=0, le=3600), measured("seconds")] = 10.0
+    """Longest wait for the copy at the end of the run."""
 
 
 class MirrorsConfig(Section):
-    """Copies of the run on other people's servers, made of its files by processes of their own."""
+    """Copies of the run on other servers, made from its files by processes of their own."""
 
     mlflow: MlflowMirrorConfig | None = None
+    """Copy on an MLflow server; null makes none."""
 
 
 class RunConfig(Section):
     """A whole config."""
 
     tasks: Annotated[tuple[TaskConfig, ...], Strict(False), Field(min_length=1)]
+    """Tasks of the run: ids, or mappings with arguments."""
     trainers: Annotated[tuple[TrainerConfig, ...], Strict(False), Field(min_length=1)] = (
         TrainerConfig(id="PrioritySearch"),
     )
+    """Trainers of the run: names, or mappings with parameters."""
     name: Text | None = None
-    """For people; it is part of the config's hash."""
+    """Name of the run, for people; part of the config's hash."""
     mode: Literal["stub", "real", "replay"] = "stub"
-    """Where LLM answers come from: the built-in stub, a provider, or what an earlier run recorded."""
+    """Source of the models' answers: the built-in stub, a provider, or the recording of an earlier run."""
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=_LARGEST_SEED)], ...], Strict(False), Field(min_length=1)] = (
         123,
     )
+    """Seeds; each makes jobs of its own."""
     run_id: Annotated[Text, AfterValidator(_run_id)] | None = None
-    """None makes a new one for each run."""
+    """Name of the run's folder; null makes a new one for each run."""
     runs_dir: Text = "runs"
+    """Folder of all runs."""
     max_workers: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Number of jobs at a time."""
     fail_fast: bool = False
+    """Start no further job after the first failure."""
     require_all: bool = False
     """Refuse to start where single jobs cannot run, for want of an image, a data set, a key, a host or a service."""
     resume: Literal["auto", "failed", "none"] = "auto"
+    """Jobs of an existing run to run again: `auto` those without an equal result, `failed` only failed ones, `none`
+    all."""
     job_timeout: TimeLimit = None
-    """Seconds of training of one job; None is no limit. Not given, it is that of `default_job_timeout`."""
+    """Limit on training of one job; null is no limit. Not given: no limit in mode `stub`, the recorded run's in mode
+    `replay`, else 600."""
     score_timeout: TimeLimit = 600.0
-    """Seconds of scoring of one job; None is no limit."""
+    """Limit on scoring of one job; null is no limit."""
     retries: Annotated[int, Field(ge=0, le=100)] = 2
-    """Further attempts after a failure of provider, sandbox or harness."""
+    """Number of further attempts of a job after a failure of provider, sandbox or harness."""
     tags: Names = ()
+    """Tags that are copied to the run's records."""
     eval_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    """Arguments for all tasks that take them."""
     trainer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    """Parameters for all trainers that take them."""
     optimizer_kwargs: FrozenMap = Field(default_factory=FrozenDict)
+    """Arguments for the optimizers of all trainers that take them."""
     task_roots: Names = ()
     """Further folders with task folders."""
     data_root: Text | None = None
-    """A folder with published data (CO-Bench, OR-Library), for the tasks that read them."""
+    """Folder with published data (CO-Bench, OR-Library), for the tasks that read them."""
     backend: Literal["auto", "docker", "modal", "local"] = "auto"
-    """``auto`` is docker."""
+    """Maker of sandboxes. `auto` is the backend that `SANDBOX_BACKEND` names, else `docker`."""
     docker: DockerConfig = DockerConfig()
+    """Engines of backend `docker`."""
     modal: ModalConfig = ModalConfig()
+    """Settings of backend `modal`."""
     scheduling: SchedulingConfig = SchedulingConfig()
+    """Limits and order of jobs."""
     images: ImagesConfig = ImagesConfig()
+    """Images that jobs run in."""
     sandbox: SandboxConfig = SandboxConfig()
+    """Limits of each sandbox."""
     llm: LlmConfig | None = None
-    """The model; of mode real and replay."""
+    """Model of modes `real` and `replay`; a scripted one also of mode `stub`."""
     llms: Annotated[tuple[LlmConfig, ...], Strict(False)] = ()
-    """Several models, each asked by jobs of its own; in place of `llm`."""
+    """Several models, each with jobs of its own; in place of `llm`."""
     llm_cache: bool = False
     """Keep answers beyond the run, for later runs that ask the same."""
     replay_from: Text | None = None
-    """Of mode replay: the run (a folder, or its name below ``runs_dir``) whose recorded answers are given again."""
+    """Recorded run of mode `replay`: a folder, or its name below `runs_dir`."""
     replay_services: bool = False
-    """Of mode replay: services of the host give their recorded answers too, and do nothing."""
+    """In mode `replay`, services of the host give their recorded answers too, and do nothing."""
     budget: BudgetConfig = BudgetConfig()
+    """Limits on what one job spends, and all jobs together."""
     splits: SplitsConfig = SplitsConfig()
+    """Sizes of the splits, for all tasks that let them be set."""
     objective: ObjectiveConfig = ObjectiveConfig()
-    """What states are compared by; as they come, the task's own score."""
+    """Objective by which states are compared; not given, the task's own score."""
     mirrors: MirrorsConfig = MirrorsConfig()
-    """Who looks on, and no part of what is run: in no snapshot, so that a repetition elsewhere writes to no server of
-    the first one's."""
+    """Copies of the run elsewhere; no part of what is run, and in no snapshot."""
 
     _source: Source = PrivateAttr(default_factory=Source)
     _recorded_defaults: Mapping[str, Mapping[str, Any]] = PrivateAttr(default_factory=dict)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from trace_bench.config.llms import LlmConfig, LlmLimitsConfig, PricesConfig
 from trace_bench.config.models import (
     BudgetConfig,
     ImagesConfig,
-    LlmConfig,
-    LlmLimitsConfig,
     MirrorsConfig,
     MlflowMirrorConfig,
     ObjectiveConfig,
-    PricesConfig,
     RunBudgetConfig,
     RunConfig,
     SandboxConfig,
@@ -94,15 +92,19 @@ NESTED: Mapping[type[Section], Mapping[str, type[Section]]] = {
 INNER_ENTRIES: Mapping[type[Section], Mapping[str, type[Section]]] = {DockerConfig: {"hosts": DockerHostConfig}}
 """Lists of sections inside sections."""
 
-_SINGLE = {"seed", "params", "trainer_kwargs"}
+SINGLE = {"seed", "params", "trainer_kwargs"}
 """Names that take one entry where the key that they stand for takes a list."""
 
 
 def keys_of(section: type[Section]) -> list[str]:
     """Every key that a user may write in `section`, second names included."""
     keys = [field.alias or name for name, field in section.model_fields.items() if name != "knobs"]
-    knobs = KNOBS if section in (RunConfig, TrainerConfig) else ()
-    return [*keys, *ALIASES.get(section, {}), *knobs]
+    return [*keys, *ALIASES.get(section, {}), *knobs_of(section)]
+
+
+def knobs_of(section: type[Section]) -> tuple[str, ...]:
+    """The trainer parameters that a user may write as keys of `section`."""
+    return KNOBS if section in (RunConfig, TrainerConfig) else ()
 
 
 def section_at(path: Path_) -> type[Section] | None:
@@ -263,7 +265,7 @@ def _renamed(table: Table, section: type[Section], path: Path_, source: Source, 
             text = f"{source.shown((*path, written))} and {other!r} are two names of one key; keep one of them"
             problems.append(Problem(table.lines.get(written), text, table.origins.get(written, "")))
             continue
-        if plain in _SINGLE and name != plain and not isinstance(value, Rows):
+        if plain in SINGLE and name != plain and not isinstance(value, Rows):
             rows = Rows([value], table.lines.get(written), single=True)
             rows.lines = [value.line if isinstance(value, Table) else table.lines.get(written)]
             value = rows

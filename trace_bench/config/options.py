@@ -15,8 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trace_bench.arguments import hint
+from trace_bench.config.llms import is_builtin
 from trace_bench.config.mapping import read_mapping
-from trace_bench.config.models import RunConfig, is_builtin, logger_name
+from trace_bench.config.models import RunConfig, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.reader import value_of
 from trace_bench.config.secrets import find_secrets

@@ -95,23 +95,23 @@ Gpus = Annotated[Literal["auto", "none"] | Annotated[int, Field(ge=0, le=_GPUS)]
 
 
 class DockerHostConfig(Section):
-    """One engine. Exactly one of `url` and `context` says where it is."""
+    """One engine. Exactly one of `url` and `context` is its place."""
 
     url: Annotated[Text, AfterValidator(_engine_url)] | None = None
-    """``ssh://USER@HOST[:PORT]``, ``tcp://HOST:PORT`` or ``unix:///PATH``."""
+    """Address of the engine: `ssh://USER@HOST[:PORT]`, `tcp://HOST:PORT` or `unix:///PATH`."""
     context: Text | None = None
-    """A context of the docker client (``docker context ls``)."""
+    """Context of the docker client (`docker context ls`), in place of `url`."""
     tls: Text | None = None
-    """Of a ``tcp://`` engine: the folder with ``ca.pem``, ``cert.pem`` and ``key.pem``."""
+    """Folder with `ca.pem`, `cert.pem` and `key.pem` of an engine at `tcp://`."""
     name: Annotated[Text, AfterValidator(_host_name)] | None = None
-    """What it is called in tables and records; None is the host of its address, or the context."""
+    """Name of the host in tables and records; null is the host of its address, or the context."""
     slots: Slots | None = None
-    """Jobs at a time; None is as many as its memory holds."""
+    """Number of jobs at a time; null is as many as its memory holds."""
     gpus: Gpus = "auto"
-    """What may be leased: ``auto`` asks the engine; a number is GPUs 0 …; or names: an index, a UUID, a CDI device
-    (``nvidia.com/gpu=0``), or a device node (``/dev/…``)."""
+    """GPUs that may be leased: `auto` asks the engine, `none` leases none, a number is GPUs 0 and up, a list has names:
+    an index, a UUID, a CDI device (`nvidia.com/gpu=0`), or a device node (`/dev/…`)."""
     labels: Names = ()
-    """What jobs may ask for in ``sandbox.labels``."""
+    """Labels that jobs may ask for in `sandbox.labels`."""
 
     @model_validator(mode="after")
     def _is_somewhere(self) -> DockerHostConfig:
@@ -136,7 +136,7 @@ class DockerConfig(Section):
     """The engines of backend docker."""
 
     hosts: Annotated[tuple[DockerHostConfig, ...], Strict(False)] = ()
-    """None is the one engine that the docker client finds."""
+    """Engines; an empty list is the one engine that the docker client finds."""
 
     @model_validator(mode="after")
     def _have_names_of_their_own(self) -> DockerConfig:
@@ -147,44 +147,51 @@ class DockerConfig(Section):
 
 
 class ModalPricesConfig(Section):
-    """Modal's prices in US dollars. A price that is not given is not counted."""
+    """Modal's prices. A price that is not given is not counted."""
 
     cpu_core_hour: Usd | None = None
+    """Price of a core for an hour."""
     memory_gib_hour: Usd | None = None
+    """Price of a GiB of memory for an hour."""
     gpu_hour: Annotated[dict[str, Usd], AfterValidator(freeze)] = Field(default_factory=FrozenDict)
-    """By name of the GPU, as in ``gpu``."""
+    """Price of a GPU for an hour, by its name in `gpu`."""
 
 
 class ModalConfig(Section):
     """Backend modal. Credentials are Modal's own: ``modal token set``, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET."""
 
     app: Annotated[Text, AfterValidator(_app)] = "trace-bench"
+    """App of the sandboxes; it is made if it does not exist."""
     environment: Text | None = None
-    """None is the workspace's own."""
+    """Modal's environment; null is the workspace's own."""
     region: Text | None = None
+    """Region of the sandboxes; null is any."""
     image_registry: Annotated[Text, AfterValidator(_registry)] | None = None
-    """Where ``images push`` put the images, and Modal pulls them by digest: ``HOST/REPOSITORY``."""
+    """Place where `images push` put the images, and from which Modal pulls them by digest: `HOST/REPOSITORY`."""
     registry_access: Text | None = None
     """Name of the Modal secret with the credentials of a private registry."""
     gpu: Annotated[Text, AfterValidator(_kind_of_gpu)] | None = None
-    """Which GPU a job with ``sandbox.gpus`` gets, such as ``H100``."""
+    """GPU of a job with `sandbox.gpus`, such as `H100`."""
     max_sandboxes: Slots = 100
+    """Number of sandboxes at a time."""
     max_starting: Slots = 20
+    """Number of sandboxes that start at the same time."""
     creations_per_second: Annotated[float, Field(gt=0, le=1000)] = 5.0
-    """Sandboxes that all controllers of this user of this host create together, at most."""
+    """Number of sandboxes that all controllers of this user of this host create per second, at most."""
     idle_timeout: Annotated[Seconds, Field(ge=30, le=86400)] = 600.0
-    """Seconds that an ended sandbox waits to be collected."""
+    """Longest wait of an ended sandbox for its collection."""
     prices: ModalPricesConfig = ModalPricesConfig()
+    """Modal's prices."""
 
 
 class SchedulingConfig(Section):
     """Limits and order of jobs, beside ``max_workers``."""
 
     suites: Annotated[dict[str, Slots], AfterValidator(freeze)] = Field(default_factory=FrozenDict)
-    """Jobs of a suite at a time, by name of the suite."""
+    """Number of jobs at a time, by suite."""
     max_starting: Slots | None = None
-    """Sandboxes of a host that start at once; None is one per core."""
+    """Number of sandboxes of a host that start at the same time; null is one per core."""
     longest_first: bool = True
     """Jobs that took longest in earlier runs go first; those that no run knows keep the order of the matrix."""
     within_budget: bool = True
-    """A job that cannot finish in what is left of ``budget.run.seconds`` does not start."""
+    """Do not start a job that cannot finish in the rest of `budget.run.seconds`."""

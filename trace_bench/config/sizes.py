@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
+
+from trace_bench.config.values import measured
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
@@ -43,5 +45,10 @@ def format_size(size: int) -> str | int:
     return size
 
 
-Size = Annotated[int, BeforeValidator(parse_size)]
+_WRITTEN = Annotated[str, Field(pattern=r"^\s*\d+(\.\d+)?\s*[kKmMgGtT]?([iI]?[bB])?\s*$")]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size, json_schema_input_type=Annotated[int, Field(ge=0)] | _WRITTEN),
+    measured("bytes"),
+]
 """A number of bytes."""

@@ -26,8 +26,8 @@ from pydantic import (
 
 from trace_bench.arguments import hint
 from trace_bench.config.frozen import FrozenMap
+from trace_bench.config.llms import PricesConfig
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import PricesConfig
 from trace_bench.config.reader import read
 from trace_bench.config.source import Problem, Source
 from trace_bench.config.values import Count, Text

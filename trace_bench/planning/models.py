@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trace_bench.config.frozen import FrozenDict, thaw
-from trace_bench.config.models import LlmConfig, RunConfig, base_url_problem, is_builtin
+from trace_bench.config.llms import LlmConfig, base_url_problem, is_builtin
+from trace_bench.config.models import RunConfig
 from trace_bench.config.source import Path_
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.real import HostLimit, Prices, RealModel

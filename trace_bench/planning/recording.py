@@ -16,7 +16,8 @@ from trace_bench.artifacts.records import JobMeta, Lock, ManifestEntry, Results
 from trace_bench.artifacts.versions import NewerRun
 from trace_bench.config import parse_config
 from trace_bench.config.frozen import thaw
-from trace_bench.config.models import LlmConfig, RunConfig
+from trace_bench.config.llms import LlmConfig
+from trace_bench.config.models import RunConfig
 from trace_bench.config.reader import read
 from trace_bench.config.source import Problem
 from trace_bench.display.text import quoted

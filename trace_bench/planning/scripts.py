@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_text
 from trace_bench.config.frozen import FrozenDict
-from trace_bench.config.models import LlmConfig, RunConfig
+from trace_bench.config.llms import LlmConfig
+from trace_bench.config.models import RunConfig
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Provider
 from trace_bench.resources import data_dir

@@ -1,4 +1,4 @@
-"""``schema``: prints the JSON Schema of a file of a run."""
+"""``schema``: prints the schema of a file of a run, of its table, or of a config."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trace_bench.resources import data_dir
 def schema(
     name: Annotated[str | None, Argument(metavar="NAME", help="A schema; all names if none is given.")] = None,
 ) -> None:
-    """Print the JSON Schema of a file of a run.
+    """Print the schema of a file of a run, or of a config.
 
-    Example: trace-bench schema results
+    Example: trace-bench schema config
     """
     folder = data_dir("schemas")
     names = sorted(path.name.removesuffix(".schema.json") for path in folder.glob("*.schema.json"))

@@ -1,0 +1,103 @@
+"""The JSON Schema of a config file, by which editors complete and check it.
+
+It has every name of a key and every short form that `trace_bench.config.names` turns into the form of the models. It
+refuses no config that the loader takes. The loader refuses more: what tasks and trainers do not know, and keys that
+contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trace_bench.config.described import DescribedSchema
+from trace_bench.config.models import RunConfig
+from trace_bench.config.names import ALIASES, ENTRIES, OBJECTIVES, SINGLE, knobs_of
+from trace_bench.config.values import Section
+
+Json = dict[str, Any]
+
+
+def config_file_schema() -> Json:
+    """The schema, without ``$schema``, ``$id`` and title."""
+    made = RunConfig.model_json_schema(schema_generator=DescribedSchema)
+    made["additionalProperties"] = False
+    parts: dict[str, Json] = {"#": made, **{f"#/$defs/{name}": part for name, part in made["$defs"].items()}}
+    sections = {f"#/$defs/{kind.__name__}": kind for kind in _sections(RunConfig)} | {"#": RunConfig}
+    _short_forms(made)
+    for place, section in sections.items():
+        _other_names(parts[place], section, place)
+    return made
+
+
+def _sections(section: type[Section]) -> list[type[Section]]:
+    """The sections below `section`."""
+    below = [kind for field in section.model_fields.values() for kind in _in_annotation(field.annotation)]
+    return [*below, *(inner for kind in below for inner in _sections(kind))]
+
+
+def _in_annotation(annotation: Any) -> list[type[Section]]:
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, Section) else []
+    return [kind for part in getattr(annotation, "__args__", ()) for kind in _in_annotation(part)]
+
+
+def _short_forms(made: Json) -> None:
+    """Add what may stand in place of a list or a mapping to the properties of the whole."""
+    properties = made["properties"]
+    for name in ENTRIES:
+        bare = {"type": "string", "description": "The same as a mapping with this `model` or `id` alone."}
+        properties[name]["items"] = {"anyOf": [bare, properties[name]["items"]]}
+    del properties["seeds"]["minItems"]  # none are the default, with a warning
+    _or(properties["objective"], {"enum": list(OBJECTIVES)})
+    mirrors = made["$defs"]["MirrorsConfig"]["properties"]
+    names = {"enum": list(mirrors)}
+    _or(properties["mirrors"], names, {"type": "array", "items": names})
+
+
+def _or(value: Json, *others: Json) -> None:
+    """Let the property `value`, which refers to a section, be one of `others` too."""
+    value["anyOf"] = [*others, {"$ref": value.pop("$ref")}]
+
+
+def _other_names(part: Json, section: type[Section], place: str) -> None:
+    """Add second names, knobs and names with hyphens to the schema `part` of `section`, which is at `place`."""
+    properties: dict[str, Json] = part["properties"]
+    properties.pop("knobs", None)
+    required = part.pop("required", [])
+    for value in properties.values():
+        if "ge" in value:  # a bound that pydantic leaves beside the kinds that it is for
+            value["anyOf"][0]["minimum"] = value.pop("ge")
+        if isinstance(value.get("default"), Mapping | list) and "$ref" in str(value):
+            del value["default"]  # keys inside have defaults of their own
+    names = {key: [key] for key in properties}
+    for other, key in ALIASES.get(section, {}).items():
+        properties[other] = _second_name(properties[key], key, single=other in SINGLE)
+        names[key].append(other)
+    for knob in knobs_of(section):
+        properties[knob] = {"description": f"Trainer parameter `{knob}`, {_FOR[section is RunConfig]}."}
+    written = {name: name.replace("_", "[_-]") for name in properties}
+    hyphens = {f"^(?!{name}$){pattern}$": name for name, pattern in written.items() if "_" in name}
+    if hyphens:
+        part["patternProperties"] = {key: {"$ref": f"{place}/properties/{name}"} for key, name in hyphens.items()}
+    if plain := [key for key in required if len(names[key]) == 1]:
+        part["required"] = plain
+    if rules := [_one_of(group, group[0] in required) for group in names.values() if len(group) > 1]:
+        part["allOf"] = rules
+
+
+_FOR = {True: "for all trainers that take it", False: "for all variants of this entry"}
+
+
+def _second_name(value: Json, key: str, *, single: bool) -> Json:
+    text = f"Another name of `{key}`. {value['description']}"
+    if not single:
+        return {**value, "description": text}
+    whole = {name: item for name, item in value.items() if name not in ("description", "default")}
+    return {"description": f"{text} It may be one entry without a list.", "anyOf": [value["items"], whole]}
+
+
+def _one_of(names: list[str], required: bool) -> Json:
+    """Of several names of one key, one is given: exactly one if the key is `required`, else at most one."""
+    given: list[Json] = [{"required": [name]} for name in names]
+    return {"oneOf": given if required else [*given, {"not": {"anyOf": given}}]}
