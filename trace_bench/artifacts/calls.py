@@ -22,15 +22,15 @@ class Usage(Model):
     completion_tokens: Tokens = 0
     """Tokens of answers."""
     cached_tokens: Tokens = 0
-    """Those of `prompt_tokens` that the provider had in its cache."""
+    """Prompt tokens from the cache of the provider, part of `prompt_tokens`."""
     reasoning_tokens: Tokens = 0
-    """Those of `completion_tokens` that are reasoning."""
+    """Reasoning tokens, part of `completion_tokens`."""
     cost_usd: Usd = 0.0
     """Cost of calls."""
     reused: Calls = 0
     """Calls answered from the job's own cassette; they cost nothing again."""
     cached: Calls = 0
-    """Those of `calls` that the response cache answered; their tokens count, but cost nothing."""
+    """Calls answered from the response cache, part of `calls`; their tokens count, but cost nothing."""
     inert: Calls = 0
     """Stub answers that change nothing."""
     refused: Calls = 0
@@ -106,9 +106,9 @@ class LlmCall(Model):
     completion_tokens: Tokens = 0
     """Tokens of the answer."""
     cached_tokens: Tokens = 0
-    """Those of `prompt_tokens` that the provider had in its cache."""
+    """Prompt tokens from the cache of the provider, part of `prompt_tokens`."""
     reasoning_tokens: Tokens = 0
-    """Those of `completion_tokens` that are reasoning."""
+    """Reasoning tokens, part of `completion_tokens`."""
     cost_usd: Usd = 0.0
     """Cost of the call."""
     latency: Seconds = 0.0

@@ -171,7 +171,7 @@ class StopPoint(Model):
     """The point where training was stopped, in counts that need no clock."""
 
     reason: StopReason
-    """Why training was stopped."""
+    """Reason of the stop."""
     checks: Count
     """Number of times that the trainer checked for a stop and continued."""
     calls: Calls = 0

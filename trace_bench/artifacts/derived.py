@@ -130,9 +130,9 @@ class TokenTotals(Model):
     completion: Tokens = 0
     """Tokens of answers."""
     cached: Tokens = 0
-    """Those of `prompt` that the provider had in its cache."""
+    """Prompt tokens from the cache of the provider, part of `prompt`."""
     reasoning: Tokens = 0
-    """Those of `completion` that are reasoning."""
+    """Reasoning tokens, part of `completion`."""
     total: Tokens = 0
     """Sum of `prompt` and `completion`."""
 
@@ -173,7 +173,7 @@ class Summary(Model):
     llm_reused: Calls = 0
     """Calls answered from the cassettes of jobs."""
     llm_cached: Calls = 0
-    """Those of `llm_calls` that the response cache answered."""
+    """Calls answered from the response cache, part of `llm_calls`."""
     token_totals: TokenTotals = TokenTotals()
     """Sums of tokens."""
     cost_usd: Usd = 0.0

@@ -117,7 +117,7 @@ class HistoryLine(Model):
     accepted: bool | None = None
     """The search continues from the candidate; null where it keeps every candidate."""
     reason: str = ""
-    """Why it was accepted or not."""
+    """Reason that the candidate was accepted or refused."""
     seconds: Seconds
     """Training time so far."""
     llm_calls: Calls = 0
@@ -322,7 +322,7 @@ class MemoryAccount(Model):
     peak_bytes: Bytes | None = None
     """Largest use of memory; null from kernels that do not report it."""
     oom_kills: Count
-    """Number of processes that the kernel killed for want of memory."""
+    """Number of processes that the kernel killed for lack of memory."""
 
 
 class PhaseEnd(Model):
@@ -333,7 +333,7 @@ class PhaseEnd(Model):
     signal: int | None = None
     """Number of the signal that killed the process; null if it exited."""
     oom_kills: Count | None = None
-    """Number of the sandbox's processes that were killed for want of memory during the phase; null if unknown."""
+    """Number of the sandbox's processes that were killed for lack of memory during the phase; null if unknown."""
 
 
 class WorkerEvidence(Model):
@@ -386,7 +386,7 @@ class WorkerResult(Model):
     failure: Failure | None = None
     """Failure of the job; null if there is none."""
     stop_reason: StopReason | None = None
-    """Why training ended; null if it never began."""
+    """Reason that training ended; null if it never began."""
     stop_point: StopPoint | None = None
     """Point where training was ended; null if it finished by itself."""
     scores: Scores = Scores()

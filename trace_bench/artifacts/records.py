@@ -116,7 +116,7 @@ class AttemptEvidence(Model):
     exit_code: int | None = None
     """Exit code of the sandbox; 128 + number of the signal that killed it."""
     oom_killed: bool | None = None
-    """The engine reports that some process was killed for want of memory."""
+    """The engine reports that some process was killed for lack of memory."""
     engine_error: str = ""
     """Further error that the engine reports."""
     last_words: str = ""
@@ -223,7 +223,7 @@ class JobMeta(Model):
     status: Literal["planned", "running", "ok", "failed", "skipped"] = "planned"
     """Status of the job."""
     stop_reason: StopReason | None = None
-    """Why training ended; null if it never began."""
+    """Reason that training ended; null if it never began."""
     stop_point: StopPoint | None = None
     """Point where training was ended; null if it finished by itself."""
     cut_by_run_budget: bool = False
@@ -258,7 +258,7 @@ class Results(Model):
     failure_kind: str | None = None
     """Short word for the failure; null if there is none."""
     stop_reason: StopReason | None = None
-    """Why training ended, apart from `status`; null if it never began. An interrupted job is left out of the
+    """Reason that training ended, apart from `status`; null if it never began. An interrupted job is left out of the
     leaderboard, and runs again when the run is continued."""
     integrity: Integrity
     score_initial: Score | None = None
@@ -318,11 +318,11 @@ class Results(Model):
     llm_reused: Calls = 0
     """Calls answered from the job's own cassette; they count nowhere else."""
     llm_cached: Calls = 0
-    """Those of `llm_calls` that the response cache answered; they cost nothing."""
+    """Calls answered from the response cache, part of `llm_calls`; they cost nothing."""
     cached_tokens: Tokens = 0
-    """Those of `prompt_tokens` that the provider had in its cache."""
+    """Prompt tokens from the cache of the provider, part of `prompt_tokens`."""
     reasoning_tokens: Tokens = 0
-    """Those of `completion_tokens` that are reasoning."""
+    """Reasoning tokens, part of `completion_tokens`."""
     score_claimed: Score | None = None
     """Mean score that training claims for the best state, over the examples that it tried, which can be fewer than
     those of `score_best`. It is no result. Null where scores were withheld."""

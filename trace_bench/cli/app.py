@@ -67,7 +67,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
         "harbor": "Install Harbor, which runs the trials of terminal_bench.",
         "doctor": "Say what this machine has and lacks.",
         "clean": "Remove sandboxes that controllers of yours left behind.",
-        "schema": "Print the JSON Schema of a file of a run.",
+        "schema": "Print the schema of a file of a run, or of a config.",
     },
 }
 """The commands with a line about each, by the panels of the help, in the order of the README."""

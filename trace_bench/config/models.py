@@ -339,7 +339,7 @@ class RunConfig(Section):
     fail_fast: bool = False
     """Start no further job after the first failure."""
     require_all: bool = False
-    """Refuse to start where single jobs cannot run, for want of an image, a data set, a key, a host or a service."""
+    """Refuse to start if a job cannot run because an image, a data set, a key, a host or a service is missing."""
     resume: Literal["auto", "failed", "none"] = "auto"
     """Jobs of an existing run to run again: `auto` those without an equal result, `failed` only failed ones, `none`
     all."""
