@@ -10,9 +10,9 @@ from trace_bench.config.described import DescribedSchema, measure_of
 
 _PROFILE = "https://datapackage.org/profiles/2.0/tableschema.json"
 _DESCRIPTION = (
-    "Cells are text: an empty one is null, and a mapping is JSON. The last three columns are left out where no job of "
-    "the run has a value. After these columns comes one for each metric and each state that has it, such as "
-    "`metric_best:NAME`."
+    "Cells are text: an empty one is null, and a mapping is JSON. `evaluations_saved` and the columns after it are "
+    "left out where no job of the run has a value. After these columns comes one for each metric and each state that "
+    "has it, such as `metric_best:NAME`."
 )
 
 
