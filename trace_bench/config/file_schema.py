@@ -12,7 +12,7 @@ from typing import Any
 
 from trace_bench.config.described import DescribedSchema
 from trace_bench.config.models import RunConfig
-from trace_bench.config.names import ALIASES, ENTRIES, OBJECTIVES, SINGLE, knobs_of
+from trace_bench.config.names import ALIASES, ENTRIES, INNER_ENTRIES, NESTED, OBJECTIVES, SECTIONS, SINGLE, knobs_of
 from trace_bench.config.values import Section
 
 Json = dict[str, Any]
@@ -21,25 +21,12 @@ Json = dict[str, Any]
 def config_file_schema() -> Json:
     """The schema, without ``$schema``, ``$id`` and title."""
     made = RunConfig.model_json_schema(schema_generator=DescribedSchema)
-    made["additionalProperties"] = False
-    parts: dict[str, Json] = {"#": made, **{f"#/$defs/{name}": part for name, part in made["$defs"].items()}}
-    sections = {f"#/$defs/{kind.__name__}": kind for kind in _sections(RunConfig)} | {"#": RunConfig}
     _short_forms(made)
-    for place, section in sections.items():
-        _other_names(parts[place], section, place)
+    _other_names(made, RunConfig, "#")
+    inner = (section for below in (*NESTED.values(), *INNER_ENTRIES.values()) for section in below.values())
+    for section in {*SECTIONS.values(), *ENTRIES.values(), *inner}:
+        _other_names(made["$defs"][section.__name__], section, f"#/$defs/{section.__name__}")
     return made
-
-
-def _sections(section: type[Section]) -> list[type[Section]]:
-    """The sections below `section`."""
-    below = [kind for field in section.model_fields.values() for kind in _in_annotation(field.annotation)]
-    return [*below, *(inner for kind in below for inner in _sections(kind))]
-
-
-def _in_annotation(annotation: Any) -> list[type[Section]]:
-    if isinstance(annotation, type):
-        return [annotation] if issubclass(annotation, Section) else []
-    return [kind for part in getattr(annotation, "__args__", ()) for kind in _in_annotation(part)]
 
 
 def _short_forms(made: Json) -> None:
@@ -65,17 +52,13 @@ def _other_names(part: Json, section: type[Section], place: str) -> None:
     properties: dict[str, Json] = part["properties"]
     properties.pop("knobs", None)
     required = part.pop("required", [])
-    for value in properties.values():
-        if "ge" in value:  # a bound that pydantic leaves beside the kinds that it is for
-            value["anyOf"][0]["minimum"] = value.pop("ge")
-        if isinstance(value.get("default"), Mapping | list) and "$ref" in str(value):
-            del value["default"]  # keys inside have defaults of their own
+    _correct(properties)
     names = {key: [key] for key in properties}
     for other, key in ALIASES.get(section, {}).items():
         properties[other] = _second_name(properties[key], key, single=other in SINGLE)
         names[key].append(other)
-    for knob in knobs_of(section):
-        properties[knob] = {"description": f"Trainer parameter `{knob}`, {_FOR[section is RunConfig]}."}
+    scope = "for all trainers that take it" if section is RunConfig else "for all variants of this entry"
+    properties |= {knob: {"description": f"Trainer parameter `{knob}`, {scope}."} for knob in knobs_of(section)}
     written = {name: name.replace("_", "[_-]") for name in properties}
     hyphens = {f"^(?!{name}$){pattern}$": name for name, pattern in written.items() if "_" in name}
     if hyphens:
@@ -86,7 +69,14 @@ def _other_names(part: Json, section: type[Section], place: str) -> None:
         part["allOf"] = rules
 
 
-_FOR = {True: "for all trainers that take it", False: "for all variants of this entry"}
+def _correct(properties: dict[str, Json]) -> None:
+    """Remove defaults of whole sections, whose keys have their own, and place bounds that pydantic leaves beside the
+    kinds of a value."""
+    for value in properties.values():
+        if "ge" in value:
+            value["anyOf"][0]["minimum"] = value.pop("ge")
+        if isinstance(value.get("default"), Mapping | list) and "$ref" in str(value):
+            del value["default"]
 
 
 def _second_name(value: Json, key: str, *, single: bool) -> Json:
