@@ -18,8 +18,10 @@ from trace_bench.artifacts.contract import (
     Name,
     RunId,
     Score,
+    Seed,
     Split,
     State,
+    TaskId,
     Tokens,
     Usd,
     UtcTime,
@@ -49,33 +51,31 @@ class FilesIndex(Model):
 
 
 class Yardstick(Model):
-    """The scores by which gaps of one task, with its arguments and one seed, are measured. Natural units.
+    """The scores by which gaps of one task, with its arguments and one seed, are measured."""
 
-    Attributes:
-        direction: of the scores.
-        program: the task's reference program: its file below the task's folder.
-        identity: hash of all that the scores follow from; equal ones can be shared.
-        reference: scores of `program` by split and example.
-        best_known: best known scores of these very instances, as far as a table or a file has them. They go before
-            `reference`.
-        problem: why the scores are missing; empty if they are complete.
-    """
-
-    task_id: str
+    task_id: TaskId
     eval_kwargs: dict[str, JsonValue]
-    seed: int
+    """Arguments of the task."""
+    seed: Seed
     direction: Direction
+    """Direction of the scores: `maximize` or `minimize`."""
     program: str
+    """File of the task's reference program, relative to the task's folder."""
     identity: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    reference: dict[Split, dict[str, float]] = {}
-    best_known: dict[Split, dict[str, float]] = {}
+    """SHA-256 (hexadecimal) of all that the scores follow from: equal ones can be shared."""
+    reference: dict[Split, dict[str, Score]] = {}
+    """Scores of `program` by split and example."""
+    best_known: dict[Split, dict[str, Score]] = {}
+    """Best known scores by split and example, as far as a table or a file has them. They go before `reference`."""
     problem: str = ""
+    """Reason why the scores are missing; empty if they are complete."""
 
 
 class Yardsticks(Model):
     """``yardsticks.json``: the yardsticks of a run."""
 
     yardsticks: tuple[Yardstick, ...]
+    """One for each task, set of arguments and seed that has scores and a reference program."""
 
 
 class ParetoPoint(Model):
