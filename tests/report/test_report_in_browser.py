@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,9 @@ def test_all_pictures_are_drawn_diffs_open_and_nothing_is_asked_for(
     browser: Any, opened: Open, recorded: RunLayout
 ) -> None:
     opened(recorded)
-    boxes = browser.find_elements("css selector", "header > .figure, section > .figure, .job:not([hidden]) .figure")
+    boxes = browser.find_elements(
+        "css selector", "header .figure, section > .scroll > .figure, .job:not([hidden]) .figure"
+    )
     assert len(boxes) >= 9
     for box in boxes:
         name = box.get_attribute("data-figure")
@@ -121,6 +123,16 @@ def test_all_pictures_are_drawn_diffs_open_and_nothing_is_asked_for(
     assert head.is_displayed() and complaints(browser) == []
 
 
+def with_long_names(run: RunLayout) -> None:
+    """Give the variants names as long as configs have them."""
+    for job in run.job_dirs():
+        row = json.loads(job.results.read_text())
+        if row["variant"] != "default":
+            row["variant"] += ",exploration_constant=0.75,num_proposals_per_step=12"
+        row["resolved_trainer_kwargs"]["x"] = 1
+        job.results.write_text(json.dumps(row))
+
+
 BOXES = """
 const box = (e) => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
 return [...document.querySelectorAll(arguments[0])].map(box);
@@ -129,12 +141,7 @@ return [...document.querySelectorAll(arguments[0])].map(box);
 
 @pytest.mark.parametrize("width", thinned([1280, 1920], every=2))
 def test_the_layout_of_the_page(browser: Any, opened: Open, copied: RunLayout, width: int) -> None:
-    for job in copied.job_dirs():  # names as long as configs have them
-        row = json.loads(job.results.read_text())
-        if row["variant"] != "default":
-            row["variant"] += ",exploration_constant=0.75,num_proposals_per_step=12"
-        row["resolved_trainer_kwargs"]["x"] = 1
-        job.results.write_text(json.dumps(row))
+    with_long_names(copied)
     height = 800 if width == 1280 else 1080
     browser.set_window_size(width, height)
     chrome = browser.execute_script("return [window.outerWidth - innerWidth, window.outerHeight - innerHeight]")
@@ -162,6 +169,31 @@ def test_the_layout_of_the_page(browser: Any, opened: Open, copied: RunLayout, w
     assert all(second[1] >= first[3] - 0.5 for first, second in pairwise(tops) if second[1] >= first[1])
     order = browser.execute_script("return [...document.querySelectorAll('header, section')].map(e => e.id)")
     assert order[:5] == ["", "leaderboard", "differences", "curves", "changes"] and order[-1] == "provenance"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_page_scrolls_sideways_and_no_label_of_a_heat_map_overlaps_another(
+    browser: Any, opened: Open, copied: RunLayout, width: int
+) -> None:
+    """390 pixels are a telephone: pictures and tables scroll in boxes of their own there."""
+    with_long_names(copied)
+    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        opened(copied)
+        browser.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        root = "document.documentElement"
+        scrolled, shown = browser.execute_script(f"return [{root}.scrollWidth, {root}.clientWidth]")
+        assert scrolled <= shown <= width
+        for name in ("matrix", "matrix-ranks"):
+            texts = [".xtick text", ".x2tick text", ".ytick text", ".annotation-text"]
+            labels = browser.execute_script(BOXES, ", ".join(f"[data-figure={name}] {text}" for text in texts))
+            assert len(labels) > 6
+            for one, other in combinations(labels, 2):
+                apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+                assert apart, (name, one, other)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_what_a_stranger_wrote_is_shown_and_does_nothing(browser: Any, opened: Open, copied: RunLayout) -> None:

@@ -20,19 +20,23 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "
 DRAWN_SYMBOLS = "●■◆▲✚✖★⬢"
 """The dashes and symbols as letters."""
 GRADIENT = "Cividis"
+LETTER = 7
+"""Width of a letter in pictures, in pixels, on average."""
 
 Trace = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`label` says in words what it shows; `height` is in pixels."""
+    """`label` says in words what it shows; `height` is in pixels, and so is `width`, which it has at least: where the
+    page is narrower, it scrolls in a box of its own."""
 
     name: str
     label: str
     data: list[Trace]
     layout: dict[str, Any]
     height: int
+    width: int = 600
 
     def as_json(self) -> dict[str, Any]:
         return {"data": self.data, "layout": {**self.layout, "height": self.height}}

@@ -10,12 +10,16 @@ import pandas as pd
 from trace_bench.display.names import shortened
 from trace_bench.records.rows import NORMALISED
 from trace_bench.report.content import Report
-from trace_bench.report.drawing import GRADIENT, Figure, Style, Trace, plain, short, wrapped
+from trace_bench.report.drawing import GRADIENT, LETTER, Figure, Style, Trace, plain, short, wrapped
 
 MOST_ROWS, MOST_COLUMNS = 70, 24
 WRAPPED = 5
 """Columns at most whose names stand upright, in several lines."""
 _LONGEST = 46
+_SCALE = 180
+"""Pixels for the scale of colours and the margin beside it."""
+_HEAT = 0.6
+"""Share of the width that the cells have; the dots have the rest."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,8 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style, name: str = "") 
     what = "normalised" if matrix.normalised else "worst … best of the task"
     hidden = {"showgrid": False, "zeroline": False}
     layout = {
-        "xaxis": {**ticks, **hidden, "domain": [0, 0.6], "side": "top"},
-        "xaxis2": {"domain": [0.64, 1], "title": {"text": f"each seed ({what})"}, "zeroline": False},
+        "xaxis": {**ticks, **hidden, "domain": [0, _HEAT], "side": "top"},
+        "xaxis2": {"domain": [_HEAT + 0.04, 1], "title": {"text": f"each seed ({what})"}, "zeroline": False},
         "yaxis": {
             **hidden, "tickvals": list(range(rows)), "ticktext": tasks, "autorange": "reversed", "automargin": True,
         },
@@ -105,7 +109,16 @@ def matrix_figure(matrix: Matrix, report: Report, style: Style, name: str = "") 
     label = f"Matrix of {rows} tasks by {columns} configurations: {cell}"
     name = name or ("matrix" if matrix.normalised else "matrix-ranks")
     data = [heat, *_dots(matrix, tasks, style)]
-    return Figure(name, label, data, layout, top + 100 + max(60, 11 * columns) * rows)
+    return Figure(name, label, data, layout, top + 100 + max(60, 11 * columns) * rows, _width(matrix, labels, tasks))
+
+
+def _width(matrix: Matrix, labels: list[str], tasks: list[str]) -> int:
+    """The width at which neither names of columns nor texts of cells overlap."""
+    cell = max((len(text) for line in matrix.texts for text in line), default=0)
+    lines = [len(line) for label in labels for line in label.split("<br>")] if len(labels) <= WRAPPED else []
+    column = LETTER * (max([cell, *lines], default=0) + 1)
+    left = max(130, LETTER * (max(map(len, tasks), default=0) + 2))
+    return left + math.ceil(max(column, 26) * len(labels) / _HEAT) + _SCALE
 
 
 def _heat(matrix: Matrix) -> tuple[Trace, list[Trace]]:

@@ -143,7 +143,8 @@ def _note(text: str) -> str:
 def _figure(figure: Figure, drawn: list[Figure]) -> str:
     drawn.append(figure)
     caption = f'data-figure="{html_text(figure.name)}" role="img" aria-label="{html_text(figure.label)}"'
-    return f'<div class="figure" {caption} style="height:{figure.height}px"></div>'
+    size = f"height:{figure.height}px;min-width:{figure.width}px"
+    return f'<div class="scroll"><div class="figure" {caption} style="{size}"></div></div>'
 
 
 def _folded(summary: str, html: str) -> str:
