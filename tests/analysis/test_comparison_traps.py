@@ -53,7 +53,7 @@ def test_false_positives_are_at_most_nominal_where_several_trainers_share_the_lu
         luck = 0.1 * rng.normal(size=(tasks, seeds, 1)) + 0.03 * rng.normal(size=(tasks, seeds, ways))
         own = {UNIT: [f"t:{t} {{}}" for t in task], "task_id": [f"t:{t}" for t in task], "seed": seed}
         own |= {"trainer_id": [f"T{w}" for w in way], "normalised_test": luck.ravel()}
-        sides.append(part(name, jobs.assign(job_id=[f"{n}" for n in range(len(jobs))], **own)))
+        sides.append(part(name, jobs.assign(job_id=[f"{n:012x}" for n in range(len(jobs))], **own)))
     done = compare(sides).comparisons[0]
     assert done.ways == (ways, ways) and {task.effect.n for task in done.tasks} == {seeds}
     nominal = 0.05  # for independent pairs it would be 0.25
