@@ -3,7 +3,7 @@
     python benchmarks/statistics/false_positives.py           # prints the tables
     python benchmarks/statistics/false_positives.py --write   # and writes them into docs/design/comparison.md
 
-Seeded: the same numbers every time. About ten minutes on one core.
+Seeded: the same numbers every time. About four minutes on one core.
 """
 
 from __future__ import annotations
