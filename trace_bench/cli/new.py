@@ -10,10 +10,14 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trace_bench.errors import ConfigError
 from trace_bench.resources import data_dir
 from trace_bench.suites.base import MadeTasks
+
+if TYPE_CHECKING:
+    from trace_bench.suites.hf.own_examples import Columns
 
 SCAFFOLD = Path(__file__).parent / "scaffold"
 INTERACTIONS = ("solve", "policy")
@@ -70,11 +74,7 @@ def new_task(name: str, root: Path, interaction: str = "solve") -> list[Path]:
     Raises:
         ConfigError: the name is none, the interaction is unknown, or the folder is there and not empty.
     """
-    last = name.rpartition("/")[2]
-    if not _PATH.fullmatch(name) or keyword.iskeyword(last):
-        raise ConfigError(
-            f"{name!r} is no name for a task: give letters, digits and underscores, '/' between groups (my_group/sum)"
-        )
+    last = _last(name)
     if interaction not in INTERACTIONS:
         raise ConfigError(f"--interaction {interaction}: there is no scaffold for it; give {' or '.join(INTERACTIONS)}")
     texts = _texts(SCAFFOLD / "task" / interaction)
@@ -82,6 +82,20 @@ def new_task(name: str, root: Path, interaction: str = "solve") -> list[Path]:
         shared = (SCAFFOLD / "task" / "solve" / "evaluator.py").read_text(encoding="utf-8")
         texts["evaluator.py"] = _ANSWER.sub(lambda _: own[own.index("def answer(") :] + "\n\n", shared)
     return _write_folder(texts, root / name, {"task_entry": last, "task_title": _title(last)})
+
+
+def new_prompt_task(
+    name: str, root: Path, source: Path, columns: Columns, *, metric: str = "exact", seed: int = 0
+) -> list[Path]:
+    """Write the folder ``root/name`` of a task that optimizes a prompt on the labelled examples in `source`; return its
+    files.
+
+    Raises:
+        ConfigError: the name is invalid, the folder is not empty, or the examples cannot be used.
+    """
+    from trace_bench.suites.hf.own_examples import task_texts
+
+    return _write_folder(task_texts(source, columns, metric, seed, _title(_last(name))), root / name, {})
 
 
 def new_trainer(name: str, root: Path) -> list[Path]:
@@ -104,6 +118,20 @@ def new_trainer(name: str, root: Path) -> list[Path]:
         raise ConfigError(f"{name!r} would be the Python package {package!r}, which is taken; choose another name")
     words = {"TrainerName": name, "package_name": package, "package-name": package.replace("_", "-").strip("-")}
     return _write_folder(_texts(SCAFFOLD / "trainer"), root / package, words)
+
+
+def _last(name: str) -> str:
+    """The last word of the name of a task.
+
+    Raises:
+        ConfigError: the name is invalid.
+    """
+    last = name.rpartition("/")[2]
+    if not _PATH.fullmatch(name) or keyword.iskeyword(last):
+        raise ConfigError(
+            f"{name!r} is no name for a task: give letters, digits and underscores, '/' between groups (my_group/sum)"
+        )
+    return last
 
 
 def _texts(folder: Path) -> dict[str, str]:

@@ -125,7 +125,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
 def _rows(config: RunConfig, task: str, spec: TaskSpec) -> tuple[tuple[str, bytes], ...]:
     """The rows of a data set; those that were fetched only if an entry takes them, so that jobs on the fixture do not
     depend on what was fetched."""
-    if spec.qa is None:
+    if spec.qa is None or spec.qa.rows == "folder":
         return ()
     entries = [entry for entry in config.tasks if entry.id == task]
     return hf_data.packed(spec.qa, rows=not all(takes_fixture(config, entry) for entry in entries))

@@ -19,6 +19,7 @@ from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.base import Suite
+from trace_bench.suites.data_files import FOLDER
 from trace_bench.suites.forms import FORM, FORMS
 from trace_bench.suites.hf import described as hf
 from trace_bench.suites.kernelbench import described as kernelbench
@@ -40,7 +41,7 @@ from trace_bench.suites.spec_tables import (
     SplitSpec,
     Table,
 )
-from trace_bench.suites.splits import STANDARD
+from trace_bench.suites.splits import SPLITS, STANDARD
 from trace_bench.suites.task_files import content_hash
 from trace_bench.suites.terminal_bench import described as harbor
 from trace_bench.suites.toml_lines import at_line, find_line, syntax_error
@@ -318,8 +319,10 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
 def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     problems: list[str] = []
     names: list[str] = []
-    if spec.harbor is not None or spec.qa is not None:
+    if spec.harbor is not None:
         needed = []
+    elif spec.qa is not None:
+        needed = [f"{FOLDER}/{split}/rows.jsonl" for split in SPLITS] if spec.qa.rows == "folder" else []
     elif spec.foreign is not None:
         needed = [] if spec.foreign.package else [spec.foreign.module]
     elif spec.candidates is None:

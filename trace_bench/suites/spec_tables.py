@@ -204,9 +204,12 @@ class HarborSpec(Table):
 
 
 class QaSpec(Table):
-    """A public data set of questions, or of programs to write, on the Hugging Face hub."""
+    """Questions, or programs to write: a public data set on the Hugging Face hub, or rows in the task's own folder."""
 
     dataset_id: str = Field(min_length=1)
+    """Name of the data set on the hub; of rows in the folder, the file that they were made of."""
+    rows: Literal["hub", "folder"] = "hub"
+    """Place of the rows. In the task's folder they are ``data/<split>/rows.jsonl``, for each split a file."""
     dataset_config: str = ""
     train_split: str = "train"
     """Split of the data set that training and validation examples come from."""
@@ -214,7 +217,9 @@ class QaSpec(Table):
     """That of held-out examples. If it is the same, its rows are dealt out."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the rows of one split that are held out. A fixture has half of them held out."""
-    task_type: Literal["hfqa", "bbeh", "drop", "gsm8k", "mcqa", "musique", "qasper", "strategy_qa", "code_exec"]
+    task_type: Literal[
+        "hfqa", "exact", "contains", "bbeh", "drop", "gsm8k", "mcqa", "musique", "qasper", "strategy_qa", "code_exec"
+    ]  # fmt: skip
     """How rows are read, and which metric judges."""
     agent: Literal["instructions", "extractor", "chain", "code", "system_prompt"] = "instructions"
     """Agent of the task, where the config names none."""

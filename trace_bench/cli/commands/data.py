@@ -119,7 +119,7 @@ def _wanted(names: Sequence[str], roots: Sequence[Path]) -> list[Wanted]:
     if problems:
         raise ConfigError("\n".join(problems))
     specs = [(name, load_task_spec(entries[name].folder).qa) for name in ids]
-    return wanted_by((name, qa) for name, qa in specs if qa is not None)
+    return wanted_by((name, qa) for name, qa in specs if qa is not None and qa.rows == "hub")
 
 
 def list_(root: Roots = None, as_json: Json = False) -> int:

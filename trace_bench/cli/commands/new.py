@@ -6,12 +6,14 @@ Example: trace-bench new config
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from trace_bench.display.console import emit, note
+from trace_bench.errors import ConfigError
 
 
 def config(
@@ -32,17 +34,58 @@ def config(
 def task(
     name: Annotated[str, Argument(metavar="NAME", help="Of the task, and of the function that a program defines.")],
     root: Annotated[Path, Option(metavar="FOLDER", help="Make the task's folder in this one.")] = Path("tasks"),
-    interaction: Annotated[str, Option(metavar="KIND", help="Have programs solve, or be a policy.")] = "solve",
+    prompt: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Optimize a prompt on the labelled examples in this file (.csv or .jsonl)."),
+    ] = None,
+    input_: Annotated[
+        str | None, Option("--input", metavar="COLUMN", help="Take inputs of examples from it (question).")
+    ] = None,
+    target: Annotated[str | None, Option(metavar="COLUMN", help="Take right answers from it (answer).")] = None,
+    options: Annotated[
+        str | None,
+        Option(metavar="COLUMNS", help="Take options from it: one column with lists, or a column for each (A,B,C)."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        Option(metavar="METRIC", help="Judge answers by it: exact (the default), contains, f1, number or choice."),
+    ] = None,
+    seed: Annotated[
+        int | None, Option(metavar="N", help="Deal examples to training, validation and test by it (0).")
+    ] = None,
+    interaction: Annotated[
+        str | None, Option(metavar="KIND", help="Without --prompt: have programs solve, or be a policy.")
+    ] = None,
 ) -> None:
     """Make the folder of a task that works.
 
-    Example: trace-bench new task my_group/my_task --root my-tasks
+    Example: trace-bench new task my_prompt --prompt examples.csv
     """
-    from trace_bench.cli.new import new_task
+    from trace_bench.cli import new
 
-    for path in new_task(name, root, interaction):
+    of_prompt = {"--input": input_, "--target": target, "--options": options, "--metric": metric, "--seed": seed}
+    _refuse_unread({"--interaction": interaction} if prompt is not None else of_prompt, prompt is not None)
+    if prompt is None:
+        written = new.new_task(name, root, interaction or "solve")
+        remedy = f"check it with: trace-bench check-task --root {shlex.quote(str(root))} llm4ad:{name}"
+    else:
+        from trace_bench.suites.hf.own_examples import Columns
+
+        given = tuple(column.strip() for column in (options or "").split(",") if column.strip())
+        columns = Columns(input_ or "question", target or "answer", given)
+        written = new.new_prompt_task(name, root, prompt, columns, metric=metric or "exact", seed=seed or 0)
+        remedy = f"run it with: trace-bench run --root {shlex.quote(str(root))} -t internal:{name}"
+    for path in written:
         emit(str(path))
-    note(f"check it with: trace-bench check-task --root {root} llm4ad:{name}")
+    note(remedy)
+
+
+def _refuse_unread(options: Mapping[str, object], has_prompt: bool) -> None:
+    """Raise ConfigError for an option that goes with another kind of task."""
+    for name, value in options.items():
+        if value is not None:
+            remedy = "leave it out with --prompt" if has_prompt else "it is for a task of examples; add --prompt FILE"
+            raise ConfigError(f"{name}: {remedy}")
 
 
 def tasks(

@@ -13,6 +13,8 @@ from trace_bench.suites.joined import joined
 
 METRICS: Mapping[str, str] = {
     "hfqa": "span",
+    "exact": "exact",
+    "contains": "contains",
     "musique": "musique",
     "drop": "drop",
     "qasper": "qasper",
@@ -23,10 +25,14 @@ METRICS: Mapping[str, str] = {
     "code_exec": "code",
 }
 """The metric of each kind of question (`trace_bench.suites.hf.metrics`)."""
+FOLDER = "folder"
+"""Value of ``rows`` for a task whose rows lie in its own folder."""
 OVERLAP = frozenset({"span", "musique", "drop", "qasper"})
 """Metrics whose score is the F1 of words, beside which stands the share of exact answers."""
 _SCORES: Mapping[str, str] = {
     "span": "the F1 of the answer's words after SQuAD normalisation",
+    "exact": "1 if the answer equals the right one after SQuAD normalisation, else 0",
+    "contains": "1 if the response contains the words of the right answer after SQuAD normalisation, else 0",
     "musique": "the best F1 of the answer's words over the answer and its aliases",
     "drop": "DROP's F1, in which numbers have to match",
     "qasper": "the best F1 of the answer's words over the annotators",
@@ -108,16 +114,17 @@ def _arguments(qa: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any
             "type": "int", "default": 8, "minimum": 1, "maximum": 64,
             "doc": "Questions that are with the model at one time.",
         },
-        "fixture": {
-            "type": "bool", "default": False,
-            "doc": "Take the few rows that come with this program, written in the format of the data set, and not the "
-            "data set.",
-        },
         "framework": {
             "type": "str", "default": "trace", "choices": ["trace", "dspy"],
             "doc": "Has no effect: agents run under every trainer. Configs of the Trace-Bench prototype have it.",
         },
     }  # fmt: skip
+    if qa.get("rows") != FOLDER:
+        found["fixture"] = {
+            "type": "bool", "default": False,
+            "doc": "Take the few rows that come with this program, written in the format of the data set, and not the "
+            "data set.",
+        }  # fmt: skip
     if qa.get("fact_field"):
         found["with_facts"] = {
             "type": "bool", "default": False, "doc": "Show the fact that supports the answer, which gives it away.",

@@ -31,6 +31,7 @@ from trace_bench.suites.task_folder import scoring
 from trace_bench.worker.problem import BuildContext, CandidateError, Example, Guide, Problem, ProblemError, Programs
 
 _POOLS: Mapping[Split, str] = {"train": "train", "validate": "train", "test": "test"}
+_OWN_POOLS: Mapping[Split, str] = {split: split for split in SPLITS}
 
 
 def build(context: BuildContext) -> Problem:
@@ -150,13 +151,15 @@ def _agent(context: BuildContext, asked: Asked, kind: str) -> Agent:
 
 def _examples(context: BuildContext) -> dict[Split, tuple[Example, ...]]:
     """The examples of each split: drawn from the rows of its pool without putting any back. Training and validation
-    share a pool and no row; held-out rows are drawn by the test seed."""
+    share a pool and no row; held-out rows are drawn by the test seed. Each split of a task with rows of its own has a
+    pool of its own."""
     sizes = split_sizes(context)
-    fixture = bool(context.eval_kwargs["fixture"])
+    fixture = bool(context.eval_kwargs.get("fixture"))
+    pools = _OWN_POOLS if context.spec["qa"].get("rows") == "folder" else _POOLS
     has_programs = context.spec["qa"]["task_type"] == "code_exec"
     found: dict[Split, tuple[Example, ...]] = dict.fromkeys(SPLITS, ())
-    for pool in ("train", "test"):
-        splits = [split for split in SPLITS if _POOLS[split] == pool and sizes[split]]
+    for pool in dict.fromkeys(pools.values()):
+        splits = [split for split in SPLITS if pools[split] == pool and sizes[split]]
         seed = split_seed(context, splits[0]) if splits else None
         if seed is None:
             continue

@@ -339,6 +339,8 @@ def _humaneval(row: Row, qa: Mapping[str, Any], facts: Pairs) -> Item:
 
 _READERS: Mapping[str, Callable[[Row, Mapping[str, Any], Pairs], Item]] = {
     "hfqa": _hfqa,
+    "exact": _hfqa,
+    "contains": _hfqa,
     "musique": _musique,
     "qasper": _qasper,
     "gsm8k": _number,

@@ -14,6 +14,8 @@ from trace_bench.suites.hf.metrics.judgement import Judgement
 
 _METRICS: Mapping[str, Callable[[str, Mapping[str, Any]], Judgement]] = {
     "span": spans.judge_hotpot,
+    "exact": spans.judge_exact,
+    "contains": spans.judge_contains,
     "musique": spans.judge_musique,
     "qasper": spans.judge_qasper,
     "drop": drop.judge,
@@ -30,7 +32,7 @@ def judge(kind: str, response: str, gold: Mapping[str, Any]) -> Judgement:
 
     Shapes of `gold`:
 
-    * ``span`` and ``musique``: ``{"answers": [text, …]}``, the answer and its aliases
+    * ``span``, ``exact``, ``contains`` and ``musique``: ``{"answers": [text, …]}``, the answer and its aliases
     * ``qasper``: ``{"answers": [{"text": …, "type": "extractive" | "abstractive" | "boolean" | "none"}, …]}``
     * ``drop``: ``{"answers": [[span, …], …]}``, the spans of each annotated answer
     * ``number``: ``{"answer": "18"}``

@@ -1,4 +1,5 @@
-"""The metrics of HotpotQA, MuSiQue and Qasper: exact match, and F1 of words after SQuAD normalisation.
+"""The metrics of HotpotQA, MuSiQue and Qasper: exact match, and F1 of words after SQuAD normalisation. And two metrics
+of examples of a user: exact match alone, and whether the response contains the answer.
 
 SQuAD normalisation (Rajpurkar et al., 2016) makes a text lower case and takes out ASCII punctuation, the articles
 "a", "an" and "the", and superfluous white space.
@@ -12,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from trace_bench.suites.hf.metrics.judgement import Judgement, unreadable, was_read
-from trace_bench.suites.hf.metrics.reading import LONGEST_ANSWER, answer_of
+from trace_bench.suites.hf.metrics.judgement import Judgement, right_or_wrong, unreadable, was_read
+from trace_bench.suites.hf.metrics.reading import LONGEST_ANSWER, answer_of, tail
 
 TOO_LONG = (
     f"No answer was read: the response has more than {LONGEST_ANSWER:,} characters and no explicit answer, such as a "
@@ -83,6 +84,19 @@ def judge_musique(response: str, gold: Mapping[str, Any]) -> Judgement:
 def judge_qasper(response: str, gold: Mapping[str, Any]) -> Judgement:
     """Judge as Qasper does, by the best annotator. The score is F1."""
     return _judged(response, [answer["text"] for answer in gold["answers"]], qasper_f1)
+
+
+def judge_exact(response: str, gold: Mapping[str, Any]) -> Judgement:
+    """Judge as HotpotQA does. The score is the exact match."""
+    judgement = judge_hotpot(response, gold)
+    return judgement._replace(score=judgement.metrics["exact"], metrics={"exact": judgement.metrics["exact"]})
+
+
+def judge_contains(response: str, gold: Mapping[str, Any]) -> Judgement:
+    """Judge whether the response has the words of a right answer one after the other, after SQuAD normalisation."""
+    text = tail(response)
+    words = f" {normalised(text)} "
+    return right_or_wrong(any(f" {normalised(answer)} " in words for answer in gold["answers"]), text)
 
 
 def _judged(response: str, answers: Iterable[str], f1: Metric) -> Judgement:

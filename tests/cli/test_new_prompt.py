@@ -1,0 +1,140 @@
+"""`new task --prompt`: labelled examples become a task that optimizes a prompt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import assert_refused, refused
+from tests.console import here
+from tests.integration.cli import cli
+from trace_bench.cli.new import new_prompt_task
+from trace_bench.errors import ConfigError
+from trace_bench.suites.hf.own_examples import KINDS, Columns
+from trace_bench.suites.spec import load_task_spec
+
+ROWS = [(f"What is {n} and 1?", str(n + 1)) for n in range(10)]
+CSV = "question,answer,remark\n" + "".join(f"{q},{a},x\n" for q, a in ROWS)
+
+
+def examples(folder: Path, text: str | bytes = CSV, name: str = "examples.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def rows(task: Path, split: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (task / "data" / split / "rows.jsonl").read_text().splitlines()]
+
+
+def test_examples_become_a_task_that_runs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples(tmp_path)
+    done = here("new", "task", "my/sums", "--prompt", "examples.csv", "--metric", "number")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "run it with: trace-bench run --root tasks -t internal:my/sums\n"
+    ran = cli("run", "-t", "internal:my/sums", "--root", "tasks", "--backend", "local", home=tmp_path / "home")
+    assert ran.returncode == 0 and "1 of 1 jobs ok" in ran.stdout, ran.stderr
+    assert "fixture" not in ran.stdout + ran.stderr
+    row = next(Path("runs").glob("*/results.csv")).read_text().splitlines()
+    assert len(row) == 2
+
+
+def test_splits_share_no_example_and_follow_from_the_seed_alone(tmp_path: Path) -> None:
+    tasks = {}
+    for name, text, seed in (("a", CSV, 0), ("b", CSV + CSV.partition("\n")[2], 0), ("c", CSV, 1)):
+        new_prompt_task(name, tmp_path, examples(tmp_path, text), Columns(), seed=seed)
+        tasks[name] = {split: rows(tmp_path / name, split) for split in ("train", "validate", "test")}
+    sizes = {split: len(found) for split, found in tasks["a"].items()}
+    assert sizes == {"train": 4, "validate": 2, "test": 4}
+    everything = [row["question"] for split in tasks["a"].values() for row in split]
+    assert sorted(everything) == sorted(q for q, _ in ROWS)
+    assert tasks["a"] == tasks["b"] != tasks["c"], "an example that is there twice counts once"
+    spec = load_task_spec(tmp_path / "a")
+    assert "dealt by seed 0: train 4, validate 2, test 4" in spec.source and "examples.csv (SHA-256" in spec.source
+    assert (spec.splits.train, spec.splits.validate_, spec.splits.test) == (4, 2, 4)
+    assert spec.qa is not None and spec.qa.initial_instructions.startswith("Answer the question.")
+    assert "fixture" not in spec.eval_kwargs
+
+
+@pytest.mark.parametrize("metric", sorted(KINDS))
+def test_every_metric_makes_a_task(metric: str, tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"input": f"Say {word}", "target": str(n) if metric == "number" else word, "a": word, "b": "z"})
+        for n, word in enumerate(["one", "two", "three"])
+    ]
+    columns = Columns("input", "target", ("a", "b") if metric == "choice" else ())
+    new_prompt_task("t", tmp_path, examples(tmp_path, "\n".join(lines), "x.jsonl"), columns, metric=metric)
+    spec = load_task_spec(tmp_path / "t")
+    assert spec.qa is not None and spec.qa.task_type == KINDS[metric]
+    assert all(len(rows(tmp_path / "t", split)) == 1 for split in ("train", "validate", "test"))
+
+
+def test_options_are_a_list_or_columns(tmp_path: Path) -> None:
+    listed = "question,answer,options\n" + "".join(f'q{n},B,"[""x"", ""y""]"\n' for n in range(3))
+    new_prompt_task("t", tmp_path, examples(tmp_path, listed), Columns(options=("options",)), metric="choice")
+    assert rows(tmp_path / "t", "train")[0]["options"] == ["x", "y"]
+    apart = "question,answer,A,B,C\n" + "".join(f"q{n},y,x,y,\n" for n in range(3))
+    new_prompt_task("u", tmp_path, examples(tmp_path, apart), Columns(options=("A", "B", "C")), metric="choice")
+    assert rows(tmp_path / "u", "train")[0]["A / B / C"] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        (b"", "e.csv", "e.csv: is empty; give a header"),
+        (b"question,answer\n", "e.csv", "e.csv: has 0 different examples; a task needs at least 3"),
+        (b"question,answer\na,b\nc,d\na,b\n", "e.csv", "has 2 different examples"),
+        (b"question,anser\na,b\n", "e.csv", "e.csv, line 1: has no column 'answer'; did you mean 'anser'"),
+        (b"question,answer,answer\na,b,c\n", "e.csv", "e.csv, line 1: has two columns 'answer'; rename one"),
+        (b"question,answer\na,b\nc,\xff\n", "e.csv", "e.csv, line 3: is not UTF-8; save the file as UTF-8"),
+        (b"question,answer\na,b\nc\n", "e.csv", "e.csv, line 3: has 1 cells, and the header has 2"),
+        (b'question,answer\na,b\n"c,d\n', "e.csv", "e.csv, line 3: is not CSV: unexpected end of data"),
+        (b'question,answer\n"a\nb",x\nc,\n', "e.csv", "e.csv, line 4: column 'answer' is empty"),
+        (b"question,answer\na,b\nc,d\na,e\n", "e.csv", "line 4: asks the same as line 2, with another 'answer'"),
+        (b"question,answer\na,+\n", "e.csv", "e.csv, line 2: column 'answer' is '+', which has no words"),
+        (b'{"question": "a", "answer": 1}\n{"question": "b"}\n', "e.jsonl", "line 2: has no column 'answer'"),
+        (b'{"answer": 1, "answer": 2}\n', "e.jsonl", "line 1: is not a JSON object: it has the key 'answer' twice"),
+        (b"[1]\n", "e.jsonl", "e.jsonl, line 1: is not a JSON object; give one on each line"),
+        (b"{\n", "e.jsonl", "e.jsonl, line 1: is not a JSON object: Expecting property name"),
+        (b'{"question": "\\ud800", "answer": "x"}', "e.jsonl", "line 1: has half of a surrogate pair"),
+        (b'{"question": "x", "answer": true}', "e.jsonl", "line 1: column 'answer' must have text, not bool"),
+        (b"x", "e.txt", "unknown extension; use .csv or .jsonl"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_wrong_is_refused_with_its_place(text: bytes, name: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        new_prompt_task("t", tmp_path, examples(tmp_path, text, name), Columns())
+    assert said in str(caught.value) and str(caught.value).count("\n") == 0
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--prompt", "gone.csv"), "gone.csv: cannot be read: No such file"),
+        (("--prompt", "examples.csv", "--metric", "exakt"), "--metric exakt: unknown metric; did you mean 'exact'"),
+        (("--prompt", "examples.csv", "--metric", "choice"), "--metric choice needs --options COLUMN"),
+        (("--prompt", "examples.csv", "--options", "a,b"), "--options is for --metric choice, and the metric is exact"),
+        (("--prompt", "examples.csv", "--metric", "number", "--target", "remark"), "line 2: column 'remark' must end"),
+        (("--prompt", "examples.csv", "--interaction", "solve"), "--interaction: leave it out with --prompt"),
+        (("--target", "answer"), "--target: it is for a task of examples; add --prompt FILE"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples(tmp_path)
+    assert said in refused("new", "task", "t", *options)
+
+
+def test_a_task_whose_rows_are_gone_says_so(tmp_path: Path) -> None:
+    new_prompt_task("t", tmp_path, examples(tmp_path), Columns())
+    (tmp_path / "t" / "data" / "test" / "rows.jsonl").unlink()
+    done = here("run", "-t", "internal:t", "--root", str(tmp_path), "--dry-run", "--backend", "local")
+    assert_refused(done, 2)
+    assert "has no data/test/rows.jsonl" in done.stderr
