@@ -120,8 +120,11 @@ def test_a_file_that_is_wrong_is_refused_with_its_place(text: bytes, name: str, 
         (("--prompt", "examples.csv", "--metric", "choice"), "--metric choice needs --options COLUMN"),
         (("--prompt", "examples.csv", "--options", "a,b"), "--options is for --metric choice, and the metric is exact"),
         (("--prompt", "examples.csv", "--metric", "number", "--target", "remark"), "line 2: column 'remark' must end"),
-        (("--prompt", "examples.csv", "--interaction", "solve"), "--interaction: leave it out with --prompt"),
-        (("--target", "answer"), "--target: it is for a task of examples; add --prompt FILE"),
+        (
+            ("--prompt", "examples.csv", "--interaction", "solve"),
+            "--interaction: leave it out with --prompt and --function",
+        ),
+        (("--target", "answer"), "--target: is for another kind of task; add --prompt FILE, or leave it out"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(

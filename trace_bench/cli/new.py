@@ -98,6 +98,21 @@ def new_prompt_task(
     return _write_folder(task_texts(source, columns, metric, seed, _title(_last(name))), root / name, {})
 
 
+def new_function_task(
+    name: str, root: Path, function: str, program: Path | None = None, direction: str = "maximize"
+) -> list[Path]:
+    """Write the folder ``root/name`` of a task whose programs are scored by `function` (``FILE:NAME``); return its
+    files.
+
+    Raises:
+        ConfigError: the name is invalid, the folder is not empty, or a file does not define its function.
+    """
+    from trace_bench.cli.new_function import task_texts
+
+    last = _last(name)
+    return _write_folder(task_texts(function, program, direction, last, _title(last)), root / name, {})
+
+
 def new_trainer(name: str, root: Path) -> list[Path]:
     """Write the package of a trainer with the class `name` in a folder of its own below `root`; return its files, the
     one at the top first.

@@ -13,6 +13,7 @@ The folder holds ``task.toml``, the programs that it names under ``[candidates]`
   ``best_known(**eval_kwargs) -> float | None``, ``score_range(**eval_kwargs) -> (a, b)`` and
   ``split_sizes(**eval_kwargs) -> {split: count}``, which go before what ``task.toml`` says.
 
+or, in place of all that, one function that ``[score] function`` names (`trace_bench.suites.score_function`);
 or, in smaller pieces, the functions that `trace_bench.suites.judge` puts together; tasks that ship are written so.
 
 ``eval_kwargs`` are those of the task spec without the common ones
@@ -40,6 +41,7 @@ from trace_bench.suites.forms import (
     processes_described,
 )
 from trace_bench.suites.judge import Judge, is_judged
+from trace_bench.suites.score_function import ScoreFunction
 from trace_bench.suites.splits import SPLITS, Split, settings_of, split_seed, split_sizes
 from trace_bench.suites.task_folder import Scoring, load_module, number, oriented, place, scoring, task_fault
 from trace_bench.worker.levels import at_level
@@ -207,7 +209,7 @@ class _Evaluator:
     """The task's ``evaluator.py``. Its errors are attributed to the task, to the candidate, or to this program."""
 
     path: Path
-    module: ModuleType
+    module: ModuleType | ScoreFunction
     kwargs: Mapping[str, Any]
     held_out: Mapping[str, Any]
     judge: Judge | None = None
@@ -219,9 +221,12 @@ class _Evaluator:
 
     @classmethod
     def load(cls, context: BuildContext) -> _Evaluator:
-        path = context.task_dir / "evaluator.py"
+        file, _, function = str(context.spec["score"].get("function") or "evaluator.py").partition(":")
+        path = context.task_dir / file
         module = load_module(path)
         kwargs, held_out = settings_of(context, "train"), settings_of(context, "test")
+        if function:
+            return cls(path, ScoreFunction.of(path, module, function), kwargs, held_out)
         if is_judged(module):
             known = BestKnown.of(context.task_dir)
             return cls(path, module, kwargs, held_out, Judge(module, context.spec, Files.of(context.task_dir), known))

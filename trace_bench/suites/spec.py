@@ -328,7 +328,8 @@ def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     elif spec.candidates is None:
         needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []
     else:
-        needed = [] if spec.lean is not None else ["problem.py" if spec.kernel is not None else "evaluator.py"]
+        evaluator = (spec.score.function or "evaluator.py").partition(":")[0]
+        needed = [] if spec.lean is not None else ["problem.py" if spec.kernel is not None else evaluator]
         needed += ["program.py", "cases.toml"] if spec.lean is not None else []
         names = [spec.candidates.template, *spec.candidates.proposals()]
     for name in names:

@@ -26,6 +26,9 @@ class ScoreSpec(Table):
     direction: Direction
     failure: float
     """What a candidate that fails gets for an example."""
+    function: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*\.py:[A-Za-z_]\w*$")] | None = None
+    """``FILE.py:NAME`` of a function that scores a program, in place of ``evaluator.py``
+    (`trace_bench.suites.score_function`)."""
     best_known: float | None = None
     range: Annotated[tuple[float, float], Strict(False)] | None = None
     normalised: Literal["ratio", "linear"] = "ratio"

@@ -28,6 +28,15 @@ def functions(source: str | bytes | ast.Module) -> dict[str, Function]:
     return found
 
 
+def signature_of(source: str, entry: str) -> str:
+    """The header and docstring of the function `entry` of `source`."""
+    function = functions(source)[entry]
+    documented = ast.get_docstring(function) is not None
+    function.body = function.body[:1] if documented else [ast.Expr(ast.Constant(...))]
+    function.decorator_list = []
+    return ast.unparse(function)
+
+
 def positional(function: Function) -> list[str]:
     """Names of the arguments that `function` takes by position."""
     return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]

@@ -31,7 +31,7 @@ def config(
     note(f"run it with: trace-bench run {shlex.quote(str(name))}")
 
 
-def task(
+def task(  # long, as a command declares its options in its signature
     name: Annotated[str, Argument(metavar="NAME", help="Of the task, and of the function that a program defines.")],
     root: Annotated[Path, Option(metavar="FOLDER", help="Make the task's folder in this one.")] = Path("tasks"),
     prompt: Annotated[
@@ -53,8 +53,22 @@ def task(
     seed: Annotated[
         int | None, Option(metavar="N", help="Deal examples to training, validation and test by it (0).")
     ] = None,
+    function: Annotated[
+        str | None,
+        Option(
+            metavar="FILE:NAME",
+            help="Score programs by this Python function: NAME(program) or NAME(program, seed). program(...) calls the "
+            "candidate in its own process. NAME returns a number, or a number and a text.",
+        ),
+    ] = None,
+    program: Annotated[
+        Path | None, Option(metavar="FILE", help="With --function: start the search from this program.")
+    ] = None,
+    direction: Annotated[
+        str | None, Option(metavar="WAY", help="With --function: maximize (the default) or minimize the score.")
+    ] = None,
     interaction: Annotated[
-        str | None, Option(metavar="KIND", help="Without --prompt: have programs solve, or be a policy.")
+        str | None, Option(metavar="KIND", help="Without both: have programs solve, or be a policy.")
     ] = None,
 ) -> None:
     """Make the folder of a task that works.
@@ -63,29 +77,39 @@ def task(
     """
     from trace_bench.cli import new
 
+    if prompt is not None and function is not None:
+        raise ConfigError("--prompt and --function make different tasks; give one of them")
+    if interaction is not None and (prompt is not None or function is not None):
+        raise ConfigError("--interaction: leave it out with --prompt and --function")
     of_prompt = {"--input": input_, "--target": target, "--options": options, "--metric": metric, "--seed": seed}
-    _refuse_unread({"--interaction": interaction} if prompt is not None else of_prompt, prompt is not None)
-    if prompt is None:
-        written = new.new_task(name, root, interaction or "solve")
-        remedy = f"check it with: trace-bench check-task --root {shlex.quote(str(root))} llm4ad:{name}"
-    else:
+    of_function = {"--program": program, "--direction": direction}
+    folder = f"--root {shlex.quote(str(root))}"
+    remedy = f"run it with: trace-bench run {folder} -t internal:{name}"
+    if prompt is not None:
         from trace_bench.suites.hf.own_examples import Columns
 
+        _refuse(of_function, "add --function FILE:NAME in place of --prompt")
         given = tuple(column.strip() for column in (options or "").split(",") if column.strip())
         columns = Columns(input_ or "question", target or "answer", given)
         written = new.new_prompt_task(name, root, prompt, columns, metric=metric or "exact", seed=seed or 0)
-        remedy = f"run it with: trace-bench run --root {shlex.quote(str(root))} -t internal:{name}"
+    elif function is not None:
+        _refuse(of_prompt, "add --prompt FILE in place of --function")
+        written = new.new_function_task(name, root, function, program, direction or "maximize")
+    else:
+        _refuse(of_prompt, "add --prompt FILE")
+        _refuse(of_function, "add --function FILE:NAME")
+        written = new.new_task(name, root, interaction or "solve")
+        remedy = f"check it with: trace-bench check-task {folder} llm4ad:{name}"
     for path in written:
         emit(str(path))
     note(remedy)
 
 
-def _refuse_unread(options: Mapping[str, object], has_prompt: bool) -> None:
+def _refuse(options: Mapping[str, object], remedy: str) -> None:
     """Raise ConfigError for an option that goes with another kind of task."""
     for name, value in options.items():
         if value is not None:
-            remedy = "leave it out with --prompt" if has_prompt else "it is for a task of examples; add --prompt FILE"
-            raise ConfigError(f"{name}: {remedy}")
+            raise ConfigError(f"{name}: is for another kind of task; {remedy}, or leave it out")
 
 
 def tasks(

@@ -51,13 +51,17 @@ def signs_of_execution(folder: Path) -> Iterator[str]:
 
 def image_of(folder: Path) -> str | None:
     """The image family that has what the files of `folder` import; None if the suite's own has it."""
-    for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(parsed(path)):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            if any(name.partition(".")[0] in _LARGE for name in names):
-                return LARGE_IMAGE
-    return None
+    return LARGE_IMAGE if any(needs_large_image(parsed(path)) for path in sorted(folder.rglob("*.py"))) else None
+
+
+def needs_large_image(tree: ast.Module) -> bool:
+    """Return True if a module imports a package that only `LARGE_IMAGE` has."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        if any(name.partition(".")[0] in _LARGE for name in names):
+            return True
+    return False
 
 
 def data_of(folder: Path) -> str | None:

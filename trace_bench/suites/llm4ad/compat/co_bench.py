@@ -17,7 +17,6 @@ from typing import Any
 
 from trace_bench.suites.llm4ad.compat import session
 from trace_bench.suites.llm4ad.compat.candidate import called, missing, plain
-from trace_bench.suites.llm4ad.compat.folder import signature_of
 from trace_bench.suites.llm4ad.compat.modules import World
 from trace_bench.suites.llm4ad.compat.session import Session
 from trace_bench.suites.task_folder import place, scoring, task_fault
@@ -56,7 +55,7 @@ def build(context: BuildContext) -> Problem:
             "of CO-Bench with --data"
         )
     template = template_of(path.read_text(encoding="utf-8"))
-    signature = signature_of(template, ENTRY)
+    signature = source_scan.signature_of(template, ENTRY)
     seconds = float(context.eval_kwargs["timeout_seconds"])
     guide = _Guide(module, world, here, path, files, dev if isinstance(dev, Mapping) else None, seconds)
     train, test = guide.examples("train"), guide.examples("test") if context.test_seed else ()

@@ -13,7 +13,6 @@ from typing import Any
 
 from trace_bench.suites.llm4ad.compat import session
 from trace_bench.suites.llm4ad.compat.candidate import judged, missing
-from trace_bench.suites.llm4ad.compat.folder import signature_of
 from trace_bench.suites.llm4ad.compat.modules import World
 from trace_bench.suites.llm4ad.compat.session import Session
 from trace_bench.suites.task_folder import scoring, task_fault
@@ -44,7 +43,7 @@ def build(context: BuildContext) -> Problem:
         raise ProblemError(f"the template of llm4ad's {module} defines no {entry}")
     score = scoring(context)
     seconds = float(context.eval_kwargs.get("timeout_seconds") or context.spec["limits"]["wall_seconds"])
-    signature = signature_of(template, entry)
+    signature = source_scan.signature_of(template, entry)
     stated = f"{str(evaluation.task_description).strip()}\n\nWrite Python source that defines `{entry}`:\n\n{signature}"
     return Problem(
         parameters=(Parameter(PARAMETER, template, "code", f"Python source that defines {entry}", entry=entry,

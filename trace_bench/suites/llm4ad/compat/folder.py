@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -117,17 +116,8 @@ def _parameter(name: str, node: Node, entry: Any, where: str) -> Parameter:
         defined = list(source_scan.functions(value))
         found = entry if isinstance(entry, str) and entry in defined else defined[0] if len(defined) == 1 else None
         kind = "code" if found else "text"
-    signature = signature_of(str(value), found) if found else ""
+    signature = source_scan.signature_of(str(value), found) if found else ""
     return Parameter(name, value, kind, description=node.description, entry=found, signature=signature)
-
-
-def signature_of(source: str, entry: str) -> str:
-    """The header and docstring of the function `entry`."""
-    function = source_scan.functions(source)[entry]
-    documented = ast.get_docstring(function) is not None
-    function.body = function.body[:1] if documented else [ast.Expr(ast.Constant(...))]
-    function.decorator_list = []
-    return ast.unparse(function)
 
 
 def _examples(dataset: Any, split: str, where: str) -> tuple[Example, ...]:
