@@ -86,8 +86,9 @@ def test_a_root_without_tasks_says_what_was_looked_for_and_what_is_missing(tmp_p
         discover(None, [empty])
     assert str(error.value) == (
         f"the task root {empty} has no task: no folder in it has a task.toml, a module that defines "
-        "build_trace_problem at its top level, an evaluation.py with a template.py (LLM4AD), or a config.py that "
-        "defines solve, load_data and eval_func (CO-Bench); it has no Python file at all"
+        "build_trace_problem at its top level, an evaluation.py with a template.py (LLM4AD), a config.py that defines "
+        "solve, load_data and eval_func (CO-Bench), an evaluator.py with an initial_program.py (OpenEvolve), or an "
+        "evaluate.py with an initial.py (ShinkaEvolve); it has no Python file at all"
     )
     (empty / "code").mkdir()
     (empty / "code" / "x.py").write_text("x = 1\n")

@@ -1,10 +1,11 @@
 """Task folders without a ``task.toml`` that were written for something else: found, and described from their source.
 Nothing of them is imported.
 
-Three shapes are known: a module with ``build_trace_problem`` (`builder`), an evaluation of LLM4AD (`evaluation`), and
-a problem of CO-Bench (`co_bench`). What such a folder must be for its jobs to be protected: its files import what is
-known to execute nothing, and none executes source, as far as a reader can tell (`signs_of_execution`). Its evaluator
-then gets a function that calls the candidate in its own process (`trace_bench.suites.llm4ad.compat`).
+Four shapes are known: a module with ``build_trace_problem`` (`builder`), an evaluation of LLM4AD (`evaluation`), a
+problem of CO-Bench (`co_bench`), and a program with marks beside its evaluator (`evolved`). What such a folder must be
+for its jobs to be protected: its files import what is known to execute nothing, and none executes source, as far as a
+reader can tell (`signs_of_execution`). The evaluator of the first three then gets a function that calls the candidate
+in its own process (`trace_bench.suites.llm4ad.compat`).
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trace_bench.suites.foreign import builder, co_bench, evaluation
+from trace_bench.suites.foreign import builder, co_bench, evaluation, evolved
 from trace_bench.suites.foreign.source import signs_of_execution
 
 __all__ = ["described", "lacking", "module_of", "signs_of_execution", "suite_of"]
 
-SHAPES = (builder, evaluation, co_bench)
+SHAPES = (builder, evaluation, co_bench, evolved)
 EXPECTED = (
     f"a task.toml, a module that defines {builder.BUILDER} at its top level, an evaluation.py with a template.py "
-    "(LLM4AD), or a config.py that defines solve, load_data and eval_func (CO-Bench)"
+    "(LLM4AD), a config.py that defines solve, load_data and eval_func (CO-Bench), an evaluator.py with an "
+    "initial_program.py (OpenEvolve), or an evaluate.py with an initial.py (ShinkaEvolve)"
 )
 
 
@@ -41,13 +43,14 @@ def described(folder: Path, module: str) -> dict[str, Any]:
     Raises:
         ConfigError: a file is not Python, or does not define what its shape asks for.
     """
-    shape: Any = {evaluation.MODULE: evaluation, co_bench.MODULE: co_bench}.get(module, builder)
+    shapes = {evaluation.MODULE: evaluation, co_bench.MODULE: co_bench, **dict.fromkeys(evolved.PROGRAMS, evolved)}
+    shape: Any = shapes.get(module, builder)
     found: dict[str, Any] = shape.described(folder, module)
     return found
 
 
 def lacking(folder: Path) -> Iterator[str]:
     """Sentences about what a folder lacks that is almost a task."""
-    for shape in (evaluation, co_bench):
+    for shape in (evaluation, co_bench, evolved):
         if why := shape.lacking(folder):
             yield why

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from trace_bench.suites.llm4ad.compat import loader, opto_guide, opto_trace
+from trace_bench.suites.llm4ad.compat import evolvers, loader, opto_guide, opto_trace
 from trace_bench.worker.problem import ProblemError
 
 _lock = threading.RLock()
@@ -55,7 +55,7 @@ class World:
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self._own: dict[str, ModuleType] = _stand_ins() | (_llm4ad() if folder is not None else {})
+        self._own: dict[str, ModuleType] = _stand_ins() | (_llm4ad() | evolvers.modules() if folder is not None else {})
         self._siblings = _Siblings(folder) if folder is not None else None
         self._last = _LastResort()
 
