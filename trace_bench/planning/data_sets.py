@@ -7,12 +7,14 @@ from pathlib import Path
 
 from trace_bench.config.frozen import FrozenDict
 from trace_bench.config.models import RunConfig, TaskConfig
+from trace_bench.config.selectors import select
 from trace_bench.config.task_choices import takes_fixture
 from trace_bench.errors import ConfigError
 from trace_bench.planning.preconditions import refuse
 from trace_bench.planning.recording import Recording
+from trace_bench.suites import data_sources
 from trace_bench.suites.hf import data
-from trace_bench.suites.registry import discover
+from trace_bench.suites.registry import discover, resolve_all
 from trace_bench.suites.spec import load_task_spec
 
 SUITE = "hf"
@@ -52,6 +54,32 @@ def with_rows(
     if problems and recording is not None:
         refuse(problems.values())
     return config.changed({"tasks": tuple(tasks)}, warnings=_warnings(list(replaced))), problems
+
+
+def needed(config: RunConfig, roots: Sequence[Path] = ()) -> list[str]:
+    """The published data that `config` reads and that are not on this machine: names for ``data fetch``, collections
+    first. Tasks that take the fixture need none.
+
+    Raises:
+        ConfigError: a task is unknown, or its spec is broken.
+    """
+    config = select(config, roots)
+    named = config.data_root
+    source = data_sources.SOURCES.get(named) if named is not None and not Path(named).exists() else None
+    missing = [source.name] if source is not None and data_sources.kept(source) is None else []
+    everywhere = [*roots, *(Path(root) for root in config.task_roots)]
+    tasks = dict.fromkeys(entry.id for entry in config.tasks)
+    folders = {entry.id: entry.folder for entry in resolve_all(list(tasks), everywhere)}
+    for entry in config.tasks:
+        if (folder := folders.get(entry.id)) is None:
+            continue  # another name of a task that is there
+        spec = load_task_spec(folder)
+        asked = entry.eval_kwargs.get(FIXTURE, config.eval_kwargs.get(FIXTURE))
+        default = spec.eval_kwargs[FIXTURE].default if FIXTURE in spec.eval_kwargs else None
+        takes = asked if isinstance(asked, bool) else default
+        if spec.qa is not None and takes is not True and not _is_there(folder) and entry.id not in missing:
+            missing.append(entry.id)
+    return missing
 
 
 def _is_there(folder: Path) -> bool:

@@ -5,7 +5,7 @@ Example: trace-bench data fetch co-bench
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,7 @@ from trace_bench.display.table import Table
 from trace_bench.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
+    from trace_bench.config.models import RunConfig
     from trace_bench.suites.hf.fetching import Wanted
 
 HF = "hf:"
@@ -25,12 +26,16 @@ HF = "hf:"
 
 def fetch(
     names: Annotated[
-        list[str],
+        list[str] | None,
         Argument(
-            metavar="NAME...",
+            metavar="NAME",
             help="Get a collection (co-bench, or-library), or the data set of a task (hf:gsm8k, hf:bbeh, hf:all).",
         ),
-    ],
+    ] = None,
+    config: Annotated[
+        Path | None,
+        Option("--config", "-c", metavar="FILE", help="Get all that this config reads and that is not here yet."),
+    ] = None,
     copy: Annotated[Path | None, Option("--from", metavar="FOLDER", help="Take a copy that is on disk.")] = None,
     revision: Annotated[
         str | None, Option(metavar="REVISION", help="Get this revision of the repository (not of or-library).")
@@ -50,8 +55,17 @@ def fetch(
 
     if copy is not None and (revision or mirror):
         raise ConfigError("--from takes a copy on disk; leave out --revision and --mirror")
-    collections = [data_sources.source_of(name) for name in names if not name.startswith(HF)]
-    wanted = _wanted([name for name in names if name.startswith(HF)], root or [])
+    if not names and config is None:
+        raise ConfigError("nothing is named to fetch; name data (trace-bench data list shows them), or a --config")
+    roots, found = list(root or []), list(names or [])
+    if config is not None:
+        from trace_bench.config import load_config
+
+        loaded = load_config(config)
+        found += _needed(loaded, roots)
+        roots += map(Path, loaded.task_roots)
+    collections = [data_sources.source_of(name) for name in dict.fromkeys(found) if ":" not in name]
+    wanted = _wanted([name for name in dict.fromkeys(found) if ":" in name], roots)
     for option, value in (("--from", copy), ("--revision", revision)):
         if value is not None and len(collections) + len(wanted) > 1:
             called = [source.name for source in collections] + [one.name for one in wanted]
@@ -64,8 +78,33 @@ def fetch(
         _fetch_data_set(one, copy, revision, mirror)
 
 
+def fetch_needed(config: RunConfig, roots: Sequence[Path]) -> None:
+    """Get all published data that `config` reads and that are not on this machine; say so on stderr."""
+    from trace_bench.suites import data_sources
+
+    names = _needed(config, roots)
+    for name in names:
+        if ":" not in name:
+            _fetch_collection(data_sources.source_of(name), None, None, None, None, say=note)
+    for one in _wanted([name for name in names if ":" in name], [*roots, *map(Path, config.task_roots)]):
+        _fetch_data_set(one, None, None, None, say=note)
+
+
+def _needed(config: RunConfig, roots: Sequence[Path]) -> list[str]:
+    from trace_bench.planning.data_sets import needed
+
+    if not (names := needed(config, roots)):
+        note("all published data that the config reads are here")
+    return names
+
+
 def _fetch_collection(
-    source: Any, copy: Path | None, revision: str | None, mirror: str | None, checksums: Path | None
+    source: Any,
+    copy: Path | None,
+    revision: str | None,
+    mirror: str | None,
+    checksums: Path | None,
+    say: Callable[[str], None] = emit,
 ) -> None:
     from trace_bench.suites import data_sources
 
@@ -76,11 +115,13 @@ def _fetch_collection(
     if found.lacking:
         note(f"the server does not have {len(found.lacking)} files, such as {', '.join(found.lacking[:3])}")
     at = f", revision {found.revision}" if found.revision else ""
-    emit(f"{source.name}: {found.files} files, {found.size / 2**20:.1f} MiB{at}, in {found.folder}")
+    say(f"{source.name}: {found.files} files, {found.size / 2**20:.1f} MiB{at}, in {found.folder}")
     note(f"use them: trace-bench run --data {source.name} …")
 
 
-def _fetch_data_set(wanted: Wanted, copy: Path | None, revision: str | None, mirror: str | None) -> None:
+def _fetch_data_set(
+    wanted: Wanted, copy: Path | None, revision: str | None, mirror: str | None, say: Callable[[str], None] = emit
+) -> None:
     from trace_bench.suites.hf import fetching
 
     if copy is not None:
@@ -88,7 +129,7 @@ def _fetch_data_set(wanted: Wanted, copy: Path | None, revision: str | None, mir
     else:
         found = fetching.fetch(wanted, mirror=mirror, revision=revision, say=note)
     rows = ", ".join(f"{name} {found.splits[name].rows} rows" for name in wanted.splits)
-    emit(f"{wanted.name}: {rows}, {found.size / 2**20:.1f} MiB, revision {found.revision}")
+    say(f"{wanted.name}: {rows}, {found.size / 2**20:.1f} MiB, revision {found.revision}")
     note(f"use it: trace-bench run -t {wanted.tasks[0]} …")
 
 
@@ -105,7 +146,8 @@ def _wanted(names: Sequence[str], roots: Sequence[Path]) -> list[Wanted]:
     from trace_bench.suites.registry import discover, not_found, other_names, suite_names
     from trace_bench.suites.spec import load_task_spec
 
-    entries = {entry.id: entry for entry in discover([HF.removesuffix(":")], roots)}
+    suites = {HF.removesuffix(":"), *(name.partition(":")[0] for name in names)} & set(suite_names())
+    entries = {entry.id: entry for entry in discover(sorted(suites), roots)}
     short = other_names(entries.values())
     ids: dict[str, None] = {}
     problems = []

@@ -119,6 +119,9 @@ def run(  # long, as it has many options
     ] = False,
     no_build: NoBuild = False,
     accept_drift: AcceptDrift = False,
+    fetch: Annotated[
+        bool, Option("--fetch", help="Get published data first that tasks read and are not here.")
+    ] = False,
     as_json: JsonLines = False,
     quiet: Quiet = False,
     verbose: Verbose = 0,
@@ -155,6 +158,12 @@ def run(  # long, as it has many options
         overrides["job_timeout"] = None
     path = one_config(config, config_option)
     whole = read_config(path, overrides, replay=replay, accept_drift=accept_drift)
+    if fetch and dry_run:
+        raise ConfigError("--fetch gets data, and --dry-run leaves nothing behind; give one of them")
+    if fetch:
+        from trace_bench.cli.commands.data import fetch_needed
+
+        fetch_needed(whole, root or [])
     if not dry_run:
         return run_and_show(whole, shown, roots=root or [], build=not no_build)
     from trace_bench.cli.plan_page import print_dry_run
