@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import tarfile
 import textwrap
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from trace_bench.errors import ConfigError
-from trace_bench.suites.kernelbench.sources import parsed_constants, with_constants
+from trace_bench.suites.kernelbench.sources import number_of, parsed_constants, with_constants
 from trace_bench.suites.registry import discover, resolve
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.suites.task_files import pack_task
@@ -39,10 +40,36 @@ def test_constants_are_replaced_where_the_top_level_assigns_them() -> None:
     assert with_constants(FILE, {}, "problem.py") == FILE
 
 
-@pytest.mark.parametrize("name", ["dim", "rows"])
+@pytest.mark.parametrize("name", ["device", "rows"])
 def test_a_constant_that_cannot_be_replaced_is_named(name: str) -> None:
-    with pytest.raises(ProblemError, match=f"problem.py: assigns no plain value to {name}"):
-        with_constants(FILE, {name: 1}, "problem.py")
+    source = f"{FILE}device = torch.device('cpu')\n"
+    with pytest.raises(
+        ProblemError, match=f"problem.py: assigns no plain value and no arithmetic of numbers to {name}"
+    ):
+        with_constants(source, {name: 1}, "problem.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2048 * 2", 4096), ("N * M", 12), ("-N + 1", -2), ("(N + M) // 2 % 2", 1), ("2 ** 10", 1024), ("N / M", 0.75),
+        ("+N", 3), ("1e300", None), ("2 ** 64", None), ("10 ** 10 ** 10", None), ("2 ** -1", None), ("N ** 65", None),
+        ("(-8) ** 0.5", None), ("1 // 0", None), ("N << 40", None), ("K + 1", None), ("f(2)", None), ("True + 1", None),
+        ("'a' * 9", None), ("[1] * 9", None), ("0 ** 99999", None),
+    ],
+)  # fmt: skip
+def test_arithmetic_of_numbers_has_a_value_of_bounded_size(text: str, value: float | None) -> None:
+    assert number_of(ast.parse(text, mode="eval").body, {"N": 3, "M": 4}) == value
+
+
+def test_constants_that_arithmetic_assigns_are_replaced() -> None:
+    source = "N = 2048 * 2\nM = N // 2 ; K = L * 2\nN = f()\nP = N * 2\n"
+    found = with_constants(source, {"N": 16, "M": 8}, "problem.py")
+    assert found == "N = 16\nM = 8 ; K = L * 2\nN = f()\nP = N * 2\n"
+    assert with_constants("N = 2048 * 2; M = (3 + 4)\n", {"N": 1, "M": 2}, "problem.py") == "N = 1; M = (2)\n"
+    for name in ("K", "P"):
+        with pytest.raises(ProblemError, match=f"no arithmetic of numbers to {name}, which the sizes"):
+            with_constants(source, {name: 1}, "problem.py")
 
 
 def test_constants_are_written_as_arguments_are() -> None:
