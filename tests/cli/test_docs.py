@@ -125,9 +125,10 @@ def test_the_tutorial_runs_from_end_to_end(tmp_path: Path, home: Path) -> None:
 
 
 def test_the_task_of_the_how_to_works(tmp_path: Path) -> None:
-    names = write_files_of("how-to/add-a-task.md", tmp_path)
+    names = write_files_of("how-to/write-an-evaluator.md", tmp_path)
     assert len(names) == 5
-    new, check, listed, run = commands_of("how-to/add-a-task.md")
+    new, check = commands_of("how-to/add-a-task.md")
+    listed, run = commands_of("how-to/write-an-evaluator.md")
     assert (new[0], check[0], check[-1]) == ("new", "check-task", f"llm4ad:{new[2]}")
     assert cli(*new, cwd=tmp_path).returncode == 0
     assert check[-1] in cli("list-tasks", *check[1:-1], cwd=tmp_path).stdout.split()

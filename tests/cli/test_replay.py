@@ -88,7 +88,7 @@ def test_where_scorers_come_from_and_what_keeps_programs_is_no_strangers_to_say(
 
 def test_a_run_with_tasks_of_ones_own_is_replayed_with_their_folder(tmp_path: Path) -> None:
     config = write_config(tmp_path, **{**CONFIG, "tasks": ["internal:sum_digits"], "seeds": [1]})
-    write_files_of("how-to/add-a-task.md", tmp_path)
+    write_files_of("how-to/write-an-evaluator.md", tmp_path)
     root = ("--root", str(tmp_path / "my-tasks"))
     done = here("run", "--config", str(config), *root)
     assert done.returncode == 0, done.stderr

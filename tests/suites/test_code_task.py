@@ -331,7 +331,7 @@ def test_building_leaves_the_folder_as_it_was(folder: Path, build_at: BuildTask)
 
 
 def test_the_evaluator_of_the_how_to_blames_a_wrong_answer_on_the_program(tmp_path: Path, build_at: BuildTask) -> None:
-    write_files_of("how-to/add-a-task.md", tmp_path)
+    write_files_of("how-to/write-an-evaluator.md", tmp_path)
     guide = build_at(tmp_path / "my-tasks" / "sum_digits").guide
     assert guide(None, "def digit_sum(number):\n    return sum(map(int, str(number)))\n", [12, 345])[0] == 1.0
     with pytest.raises(CandidateError, match=r"^output failed: digit_sum\(12\) returned str, expected an int$"):
