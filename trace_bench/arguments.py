@@ -7,9 +7,11 @@ where a key was written, so that every sentence can name file and line. Standard
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from trace_bench.errors import ConfigError
@@ -28,6 +30,7 @@ class Argument:
         type: ``int``, ``float``, ``str``, ``bool``, ``list`` or ``dict``. None is accepted where it is the default.
         minimum, maximum: inclusive, for numbers.
         when: other arguments, with the values at which this one has an effect.
+        pairs: for a list of ``NAME=VALUE`` texts, which may be written as a mapping too.
         endless, later, formerly: see `trace_bench.worker.training.Param`.
     """
 
@@ -42,6 +45,7 @@ class Argument:
     endless: Any = None
     later: bool = False
     formerly: tuple[Any, ...] = ()
+    pairs: bool = False
 
     def __post_init__(self) -> None:
         if self.type is float and isinstance(self.default, int) and not isinstance(self.default, bool):
@@ -97,15 +101,25 @@ def find(arguments: Sequence[Argument], key: str) -> Argument | None:
 
 
 def canonical(
-    arguments: Sequence[Argument], given: Mapping[str, Any], where: Where, owner: str, problems: list[str]
+    arguments: Sequence[Argument],
+    given: Mapping[str, Any],
+    where: Where,
+    owner: str,
+    problems: list[str],
+    remedies: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """``{name: key as written}`` for `given`; unknown keys and double mentions are added to `problems`."""
+    """``{name: key as written}`` for `given`; unknown keys and double mentions are added to `problems`.
+
+    Args:
+        remedies: for names that `owner` does not take, the remedy to print in place of the nearest name.
+    """
     written: dict[str, str] = {}
     for key in given:
         argument = find(arguments, key)
         if argument is None:
             known = hint(key, [a.name for a in arguments], [alias for a in arguments for alias in a.aliases])
-            problems.append(f"{where(key)}: {owner} takes no {key!r}{known}")
+            remedy = remedies.get(key.replace("-", "_"))
+            problems.append(f"{where(key)}: {owner} takes no {key!r}{f'; {remedy}' if remedy else known}")
         elif argument.name in written:
             problems.append(
                 f"{where(key)}: {key!r} and {written[argument.name]!r} are two names of one argument of "
@@ -131,6 +145,8 @@ def checked(argument: Argument, value: Any, place: str, problems: list[str]) -> 
             return None
     if isinstance(value, tuple) and argument.type is list:
         value = list(value)
+    if argument.pairs and isinstance(value, Mapping):
+        value = [pair(name, item) for name, item in value.items()]
     is_stray_bool = isinstance(value, bool) and argument.type is not bool
     if is_stray_bool or not isinstance(value, argument.type):
         noun = _NOUNS.get(argument.type, f"a {argument.type.__name__}")
@@ -155,6 +171,28 @@ def checked(argument: Argument, value: Any, place: str, problems: list[str]) -> 
     return value
 
 
+def pair(name: str, value: Any) -> str:
+    """Return `value` as the text ``NAME=VALUE``; null is the name alone.
+
+    A text stays as it is, unless it reads as JSON; other values are written as JSON.
+
+    >>> pair("max_turns", 3), pair("parser_name", "json"), pair("version", "3"), pair("DAYTONA_API_KEY", None)
+    ('max_turns=3', 'parser_name=json', 'version="3"', 'DAYTONA_API_KEY')
+    """
+    if value is None:
+        return name
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return f"{name}={value}"
+    return f"{name}={json.dumps(value, default=_plain_json)}"
+
+
+def _plain_json(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
 def without_effect(argument: Argument, values: Mapping[str, Any]) -> str | None:
     """Why `argument` has no effect beside `values` (all arguments by their own names); None if it has one."""
     for name, effective in argument.when.items():
@@ -170,17 +208,24 @@ def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def resolve(arguments: Sequence[Argument], given: Mapping[str, Any], where: Where, owner: str) -> dict[str, Any]:
+def resolve(
+    arguments: Sequence[Argument],
+    given: Mapping[str, Any],
+    where: Where,
+    owner: str,
+    remedies: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Every argument with its value: what was given, checked, or the default.
 
     Args:
         owner: who takes the arguments, as a sentence names it (``trainer 'NoOp'``).
+        remedies: see `canonical`.
 
     Raises:
         ConfigError: unknown keys, an alias beside its name, wrong types, values out of bounds; one line each.
     """
     problems: list[str] = []
-    written = canonical(arguments, given, where, owner, problems)
+    written = canonical(arguments, given, where, owner, problems, remedies)
     values = {
         a.name: checked(a, given[written[a.name]], where(written[a.name]), problems) if a.name in written else a.default
         for a in arguments

@@ -11,6 +11,7 @@ import pytest
 
 from tests.console import here
 from tests.integration.cli import REPOSITORY, Done, cli
+from trace_bench.cli.app import OLDER_OPTIONS
 
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
@@ -95,6 +96,7 @@ def test_the_reference_names_no_option_that_is_not_there() -> None:
         "--python",
         "--install-completion",
         "--show-completion",
+        *OLDER_OPTIONS,
     }
     for option in re.findall(r"--[a-z][a-z-]+", (DOCS / "reference" / "cli.md").read_text()):
         assert option in known, option

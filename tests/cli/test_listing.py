@@ -137,3 +137,28 @@ def test_trainers_have_a_line_each_and_all_about_one() -> None:
     assert every["NoOpTrainer"] == "is NoOp" and every["SearchTemplate"].startswith("unavailable: ")
     assert here("trainers", "PrioritySearch").stdout == here("list-trainers", "PrioritySearch").stdout
     assert here("trainers", "--json").stdout == here("list-trainers", "--json").stdout
+
+
+def test_a_root_without_tasks_is_no_error_for_suites_that_have_theirs_elsewhere(tmp_path: Path) -> None:
+    done = cli("list-tasks", "--bench", "terminal_bench", "--root", ".", cwd=tmp_path)
+    assert done.returncode == 0 and "terminal_bench:regex-log" in done.stdout.splitlines()
+    assert done.stderr == "note: --root . has no task of terminal_bench\n"
+    assert "the task root . has no task" in refused("list-tasks", "--bench", "llm4ad", "--root", ".", cwd=tmp_path)
+    assert "the task root . has no task" in refused("list-tasks", "--root", ".", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("written", [["--dataset-name", "internal"], ["--dataset-name=internal"]])
+def test_the_older_name_of_bench_is_taken(written: list[str]) -> None:
+    for command in ("list-tasks", "tasks"):
+        assert here(command, *written).stdout == here(command, "--bench", "internal").stdout
+
+
+def test_an_older_name_is_taken_by_commands_that_have_the_option_alone() -> None:
+    assert "--output-dir" not in here("ls", "--help").stdout
+    assert "No such option: --output-dir" in refused("doctor", "--output-dir", "x")
+    assert "--dataset-name" in refused("list-tasks", "--", "--dataset-name")
+
+
+def test_every_command_with_a_folder_of_runs_takes_its_older_name(tmp_path: Path) -> None:
+    done = here("ls", "--output-dir", str(tmp_path / "none"))
+    assert done.stdout == here("ls", "--runs-dir", str(tmp_path / "none")).stdout and done.returncode == 0

@@ -183,7 +183,6 @@ def test_a_dry_run_of_a_run_that_is_there_touches_nothing(tmp_path: Path) -> Non
         (("--job-timeout", "nan"), "--job-timeout must be a finite number of seconds, or 0 for no limit, not nan"),
         (("--job-timeout", "inf"), "--job-timeout must be a finite number of seconds, or 0 for no limit, not inf"),
         (("--n-concurrent", "0"), "option --max-workers: max_workers must be at least 1"),
-        (("--logger", "WandbLogger"), "option --logger: "),
         (("--output-dir", ""), "option --runs-dir: runs_dir must not be empty"),
         (("--resume", "failed"), "no run of this config below "),
         (("--resume", "failed", "--run-id", "zzz"), "resume is failed, but there is no run zzz below "),

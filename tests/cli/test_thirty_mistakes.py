@@ -45,7 +45,6 @@ CONFIGS: dict[str, tuple[str | bytes, int | None, tuple[str, ...]]] = {
     "a trainer that is not there": (TASKS + "trainers: [NoOpp]\n", 2, ("no trainer 'NoOpp'; did you mean 'NoOp'?",)),
     "an optimizer that is not there": (SEARCH + "    optimizer: OPPO\n", 4, ("'OPPO' is not known; did you mean",)),
     "a guide that is not there": (SEARCH + "    guide: Jury\n", 4, ("guide is 'Jury'", "known are default, LLMJudge")),
-    "a logger that is not there": (SEARCH + "    logger: WandbLogger\n", 4, ("logger is 'WandbLogger'", "known are")),
     "an optimizer for a trainer that uses none": (
         TASKS + "trainers:\n  - id: NoOp\n    optimizer: OptoPrime\n",
         4,
@@ -110,11 +109,6 @@ ARGUMENTS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
         ("name a folder",),
     ),
     "a time below none": ([*RUN, "--job-timeout", "-1"], "--job-timeout must be 0 (no limit) or more", ("not -1",)),
-    "a logger that is not there": (
-        [*RUN, "--logger", "WandbLogger"],
-        "option --logger: logger is 'WandbLogger'",
-        ("known are default, none, ConsoleLogger",),
-    ),
     "a way to resume that is not there": (
         [*RUN, "--resume", "faild"],
         "option --resume: ",

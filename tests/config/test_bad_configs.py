@@ -86,20 +86,6 @@ BAD: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "budget_negative": (TASKS + "budget: {calls: -1}\n", 2, ("budget.calls must be at least 0",)),
     "section_is_list": (TASKS + "sandbox: [cpus]\n", 2, ("sandbox must be a mapping",)),
     "guide_foreign": (TASKS + "trainers: [{id: NoOp, guide: Jury}]\n", 2, ("known are default, LLMJudge",)),
-    "logger_foreign": (
-        TASKS + "trainers: [{id: NoOp, logger: WandbLogger}]\n",
-        2,
-        (
-            "logger is 'WandbLogger', which this release does not have",
-            "a service on the network",
-            "known are default, none, ConsoleLogger",
-        ),
-    ),
-    "logger_tensorboard": (
-        TASKS + "trainers: [{id: NoOp, logger: TensorboardWriter}]\n",
-        2,
-        ("logger is 'TensorboardWriter'", "known are default, none, ConsoleLogger"),
-    ),
     "logger_number": (TASKS + "trainers: [{id: NoOp, logger: 0}]\n", 2, ("logger must be one of",)),
     "logger_at_top": (TASKS + "logger: none\n", 2, ("unknown key 'logger'", "'logger' is a key of a trainer entry")),
     "limit_at_top": (TASKS + "gpus: 1\n", 2, ("unknown key 'gpus'", "'gpus' is a key of sandbox")),

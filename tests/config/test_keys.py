@@ -408,16 +408,6 @@ def test_the_override_of_the_logger_reaches_the_default_trainer_and_those_of_an_
     assert [(t.id, t.logger) for t in config.trainers] == [("NoOp", "none")]
 
 
-@pytest.mark.parametrize("name", ["TensorBoardLogger", "consolelogger"])
-def test_a_logger_that_is_not_known_is_named_with_the_option(name: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_config(TWO, {"logger": name})
-    assert str(caught.value) == (
-        f"option --logger: logger is {name!r}, which this release does not have; known are default, none, "
-        "ConsoleLogger, TensorboardLogger"
-    )
-
-
 # ------------------------------------------------------------------------------------- what is strict, and what not
 
 

@@ -131,13 +131,26 @@ def test_resume_failed_runs_the_failed_ones_and_no_other(bench: Bench) -> None:
     assert bench.run(max_workers=1, fail_fast=True).ok, "auto runs the rest"
 
 
-def test_resume_failed_without_a_run_that_has_failures_is_a_mistake(bench: Bench) -> None:
-    with pytest.raises(ConfigError, match=r"resume is failed, but no run of this config below .* has failed jobs"):
+def test_resume_failed_without_a_run_is_a_mistake(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match=r"resume is failed, but no run of this config below .* has ended"):
         bench.plan(resume="failed")
-    bench.run()
-    with pytest.raises(ConfigError, match="has failed jobs"):
+    bench.records()
+    with pytest.raises(ConfigError, match="has ended"):
         bench.plan(resume="failed")
-    assert len(bench.runs()) == 1
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_resume_failed_without_a_failure_does_nothing_and_says_so(bench: Bench, named: bool) -> None:
+    first = bench.run()
+    made = len(bench.backend.created)
+    run_id = {"run_id": first.run_id} if named else {}
+    plan = bench.plan(resume="failed", **run_id)
+    assert f"nothing to do: resume is failed, and no job of run {first.run_id} has failed" in plan.warnings
+    before = {path: path.stat().st_mtime_ns for path in first.layout.root.rglob("*")}
+    again = bench.run(resume="failed", **run_id)
+    assert again.ok and (again.run_id, again.rows) == (first.run_id, first.rows)
+    assert len(bench.backend.created) == made and len(bench.runs()) == 1
+    assert {path: path.stat().st_mtime_ns for path in first.layout.root.rglob("*")} == before
 
 
 def test_resume_failed_finds_a_finished_run_with_failures(bench: Bench) -> None:

@@ -74,6 +74,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
 ORDER = tuple(name for commands in PANELS.values() for name in commands)
 OLDER = ("list-tasks", "list-trainers")
 """Older forms of commands, which no help or completion shows."""
+OLDER_OPTIONS = {"--dataset-name": "--bench", "--n-concurrent": "--max-workers", "--output-dir": "--runs-dir"}
+"""Names of options in the Trace-Bench prototype. Every command that has an option takes its older name too."""
 UNWRAPPED = 100_000
 """Columns of help that goes into a pipe or a file."""
 
@@ -169,7 +171,18 @@ class LazyCommands(TyperGroup):
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help names arguments in capitals and nothing else: no braces, no types."""
+    """A command whose help names arguments in capitals and nothing else: no braces, no types, no `OLDER_OPTIONS`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {name for parameter in self.params for name in parameter.opts}
+        ours = args[: args.index("--")] if "--" in args else args
+        renamed = []
+        for arg in ours:
+            name, equals, value = arg.partition("=")
+            newer = OLDER_OPTIONS.get(name)
+            renamed.append(f"{newer}{equals}{value}" if newer in known else arg)
+        parsed: list[str] = super().parse_args(ctx, [*renamed, *args[len(ours) :]])
+        return parsed
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = (re.sub(r"\{([^{}|]*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx))

@@ -23,6 +23,9 @@ def tasks_of(bench: str | None, roots: Sequence[Path]) -> list[TaskEntry]:
     for name in wanted or []:
         if not any(entry.suite == name for entry in entries):
             note(f"note: suite {name} has no tasks here")
+    for root in roots:
+        if not any(root.resolve() in (folder := entry.folder.resolve(), *folder.parents) for entry in entries):
+            note(f"note: --root {root} has no task of {', '.join(wanted or ['these suites'])}")
     return entries
 
 

@@ -13,7 +13,7 @@ from trace_bench.arguments import describe
 from trace_bench.config.llms import LlmConfig, is_builtin
 from trace_bench.config.mapping import read_mapping
 from trace_bench.config.messages import sentence
-from trace_bench.config.models import RunConfig
+from trace_bench.config.models import LOGGERS, RunConfig, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.options import overridden
 from trace_bench.config.reader import read
@@ -103,8 +103,23 @@ def _warnings(source: Source) -> tuple[str, ...]:
             notes.append(source.problem((key,), f"{key} 0 is read as no limit; write null to say so"))
     if top.get("llm") and not top.get("llms") and top.get("mode", "stub") == "stub" and not _is_builtin(top["llm"]):
         notes.append(source.problem(("llm",), "llm is not used in mode stub, which asks no provider"))
+    notes += _other_loggers(source)
     notes += _left_out(source)
     return tuple(redact(source.sentence(note)) for note in notes)
+
+
+def _other_loggers(source: Source) -> Iterator[Problem]:
+    """Replace loggers that do not exist by the default, which records the same; a note for each."""
+    trainers = source.root.get("trainers")
+    for index, trainer in enumerate(trainers if isinstance(trainers, Rows) else ()):
+        name = logger_name(trainer.get("logger", "default")) if isinstance(trainer, Table) else "default"
+        if isinstance(name, str) and name not in LOGGERS:
+            path: Path_ = ("trainers", index, "logger")
+            why = ", which sends what a job does to a service on the network" if name == "WandbLogger" else ""
+            text = f"there is no logger {describe(name)} here{why}; default is used (known are {', '.join(LOGGERS)})"
+            yield source.problem(path, f"{source.shown(path)}: {text}")
+            trainer["logger"] = "default"
+            trainer["logger_kwargs"] = Table()
 
 
 def _left_out(source: Source) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.arguments import describe, hint
-from trace_bench.config.models import RunConfig, SandboxConfig, TaskConfig, TrainerConfig
+from trace_bench.config.models import LlmConfig, RunConfig, SandboxConfig, TaskConfig, TrainerConfig
 from trace_bench.config.names import ALIASES, SECTIONS, keys_of, section_at
 from trace_bench.config.source import Path_, Problem, Source
 from trace_bench.config.values import Section
@@ -89,6 +89,8 @@ def _unknown(source: Source, path: Path_) -> str:
             f"{source.shown(path)}: rights, namespaces, networks, mounts, devices and settings of a sandbox are fixed; "
             "take it out (sandbox.allow_weaker names the controls that can be given up)"
         )
+    if (section, key) == (LlmConfig, "dspy_model"):  # of the Trace-Bench prototype
+        return f"unknown key {source.shown(path)!r}; DSPyTrainer asks llm.model, as all trainers do: delete it"
     return f"unknown key {source.shown(path)!r}{_elsewhere(str(key), section) or _nearest(str(key), section)}"
 
 

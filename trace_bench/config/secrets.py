@@ -22,6 +22,8 @@ _LOOKS_LIKE_A_KEY = re.compile(
     r")"
 )
 _CREDENTIALS_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*:[^/\s@]+@", re.IGNORECASE)
+_ASSIGNED = re.compile(r"\w*(?:api_?key|token|secret|password|passwd)=.*\S", re.IGNORECASE)
+"""A secret in a text ``NAME=VALUE``, such as DAYTONA_API_KEY=…"""
 _SECRET_NAME = re.compile(r"(api_?key|token|secret|password|passwd|authorization|cookie|credentials?)$")
 
 
@@ -44,13 +46,14 @@ def _search(value: Any, path: Path_, under_secret_name: bool) -> Iterator[Path_]
         for index, item in enumerate(value):
             yield from _search(item, (*path, index), under_secret_name)
     elif isinstance(value, str):
-        looks_like_one = _LOOKS_LIKE_A_KEY.search(value) or _CREDENTIALS_IN_URL.search(value)
+        looks_like_one = _LOOKS_LIKE_A_KEY.search(value) or _CREDENTIALS_IN_URL.search(value) or _ASSIGNED.match(value)
         if looks_like_one or (under_secret_name and value.strip()):
             yield path
 
 
 def _sentence(shown: str) -> str:
+    home = "harbor_extra_env: [NAME]" if ".harbor_extra_env" in shown else "llm.api_key_env"
     return (
         f"{shown} holds a secret; take it out (and replace it, if the file was shared), put it in an "
-        "environment variable, and name that variable under llm.api_key_env"
+        f"environment variable, and name that variable under {home}"
     )

@@ -17,6 +17,7 @@ from trace_bench.config.models import RunConfig, SandboxConfig, TaskConfig
 from trace_bench.config.objectives import EntryMode, resolve_objective
 from trace_bench.config.source import Path_
 from trace_bench.errors import ConfigError
+from trace_bench.suites.former import remedies
 from trace_bench.suites.spec import OBJECTIVE_MODE, Task, resolve_eval_kwargs
 
 _SPLITS = {"train": "train", "validate": "validate_", "test": "test"}
@@ -167,10 +168,13 @@ def _limits(config: RunConfig, task: Task, eval_kwargs: Mapping[str, Any], sandb
 def _nothing_is_left_over(config: RunConfig, choices: list[TaskChoice], taken: set[str], problems: list[str]) -> None:
     """Add a problem for each top-level argument that no task takes."""
     known = [argument.name for choice in choices for argument in choice.task.spec.arguments()]
+    others = remedies(known)
     for key in config.eval_kwargs:
         if f"eval_kwargs.{key}" not in taken:
             where = config.source.where(("eval_kwargs", key))
-            problems.append(f"{where}: no task of this config takes {key!r}{hint(key, known)}")
+            remedy = others.get(key.replace("-", "_"))
+            said = f"; {remedy}" if remedy else hint(key, known)
+            problems.append(f"{where}: no task of this config takes {key!r}{said}")
     for name, field in _SPLITS.items():
         value = getattr(config.splits, field)
         where = config.source.where(("splits", name))

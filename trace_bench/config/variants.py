@@ -17,6 +17,7 @@ from trace_bench.config.models import TENSORBOARD, RunConfig, TrainerConfig
 from trace_bench.config.source import Path_
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.guides import DEFAULT_GUIDE, GUIDES
+from trace_bench.trainers.names import REMEDIES
 from trace_bench.trainers.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, UNAVAILABLE
 from trace_bench.trainers.registry import arguments_of
 
@@ -227,7 +228,8 @@ class _Entry:
     ) -> dict[str, Any]:
         """`given` under the arguments' own names, checked."""
         where = self._where(path)
-        written = canonical(arguments, given, where, owner, self._problems)
+        remedies = REMEDIES if arguments is self._arguments else {}
+        written = canonical(arguments, given, where, owner, self._problems, remedies)
         by_name = {argument.name: argument for argument in arguments}
         return {name: checked(by_name[name], given[key], where(key), self._problems) for name, key in written.items()}
 
@@ -341,4 +343,6 @@ def _nothing_is_left_over(
         for key in getattr(config, path):
             if key not in taken[path]:
                 where = config.source.where((path, key))
-                problems.append(f"{where}: no {noun} of this config takes {key!r}{hint(key, known[path])}")
+                remedy = REMEDIES.get(key.replace("-", "_")) if noun == "trainer" else None
+                said = f"; {remedy}" if remedy else hint(key, known[path])
+                problems.append(f"{where}: no {noun} of this config takes {key!r}{said}")

@@ -20,7 +20,7 @@ from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
 from trace_bench.execution.run_records import write_records
 from trace_bench.execution.service_host import service_check
-from trace_bench.execution.tensorboard import check_tensorboard
+from trace_bench.execution.tensorboard import with_loggers_that_exist
 from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.matrix import Job
 from trace_bench.planning.backends import backend_of
@@ -158,8 +158,7 @@ def plan_complete(
         keys: models whose key is missing, by id: their jobs cannot run.
         services: jobs cannot run without the services of the host that they use, either.
     """
-    config, recording = complete.config, complete.recording
-    check_tensorboard(config)
+    config, recording = with_loggers_that_exist(complete.config), complete.recording
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is queried
         resolved = resolve(config, complete.roots, lost_task=LOST_TASK if recording is not None else None)

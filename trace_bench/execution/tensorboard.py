@@ -18,7 +18,6 @@ from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.records import ManifestEntry, Results
 from trace_bench.config.models import TENSORBOARD, RunConfig
-from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.execution.hparams import end_summary, start_summaries
 
 Described = ManifestEntry | Results
@@ -40,15 +39,19 @@ SCALARS = {
 _LARGEST = 3.4028234e38
 
 
-def check_tensorboard(config: RunConfig) -> None:
-    """Raise EnvironmentUnavailable if a trainer entry needs TensorBoard's files, and their writer is not installed."""
-    for index, entry in enumerate(config.trainers):
-        if entry.logger == TENSORBOARD and importlib.util.find_spec("tensorboardX") is None:
-            where = config.source.where(("trainers", index, "logger"))
-            raise EnvironmentUnavailable(
-                f"{where}: {TENSORBOARD} needs tensorboardX, which is not installed: pip install "
-                "'trace-bench[tensorboard]'; or use logger: default, and state_history.jsonl"
-            )
+def with_loggers_that_exist(config: RunConfig) -> RunConfig:
+    """Return `config` with the default logger for TensorboardLogger if TensorBoard's writer is not installed, and a
+    warning for each trainer entry that this changes."""
+    needed = [index for index, entry in enumerate(config.trainers) if entry.logger == TENSORBOARD]
+    if not needed or importlib.util.find_spec("tensorboardX") is not None:
+        return config
+    trainers = [e.model_copy(update={"logger": "default"}) if e.logger == TENSORBOARD else e for e in config.trainers]
+    why = (
+        f"{TENSORBOARD} needs tensorboardX, which is not installed (pip install 'trace-bench[tensorboard]'); "
+        "default is used, and trace-bench mirror makes the files later"
+    )
+    warnings = [f"{config.source.where(('trainers', index, 'logger'))}: {why}" for index in needed]
+    return config.changed({"trainers": tuple(trainers)}, warnings=warnings)
 
 
 def write_events(job: JobLayout, entry: Described | None = None, row: Results | None = None) -> None:

@@ -137,6 +137,8 @@ class _Planner:
         self._check_backend()
         salt = salt_of(layout) or (inputs.recording and inputs.recording.salt) or secrets.token_hex(16)
         jobs, reused = self._decide(earlier)
+        if config.resume == "failed" and not any(job.decision in ("run", "adopt") for job in jobs):
+            self.warnings.append(f"nothing to do: resume is failed, and no job of run {layout.run_id} has failed")
         hosts = inputs.backend.hosts()
         self.warnings += _unreachable_hosts(earlier, hosts)
         if inputs.recording is not None:
@@ -219,8 +221,8 @@ class _Planner:
         )
         if found.layout is None and config.resume == "failed":
             raise ConfigError(
-                f"{config.source.where(('resume',))} is failed, but no run of this config below {self._runs_dir} has "
-                "failed jobs; leave it out to start a run, or name one with --run-id"
+                f"{config.source.where(('resume',))} is failed, but no run of this config below {self._runs_dir} "
+                "has ended; leave it out to start a run, or name one with --run-id"
             )
         self.warnings += [found.note] if found.note else []
         return found.layout or RunLayout(

@@ -175,25 +175,29 @@ def find_run_to_continue(
     Args:
         config_hash: returns the hash of this config, given the task hashes of a run.
 
-    ``auto`` continues an unfinished one, ``failed`` any that has failed jobs, ``none`` never one.
+    ``auto`` continues an unfinished one, ``failed`` any that has failed jobs, else a finished one, in which nothing is
+    done, ``none`` never one.
     """
     if mode == "none":
         return FoundRun(None)
-    note = ""
+    note, without_failures = "", None
     for layout, lock in _locks(runs_dir):
         if lock.get("config_hash") != config_hash(lock.get("tasks")) or has_controller(layout) or is_newer(lock):
             continue
+        same = lock.get("sources_hash") == sources_hash and have_same_keys(_keys(lock.get("images")), images)
         if mode == "failed" and not _has_failures(layout):
+            if without_failures is None and same and is_recorded(layout):
+                without_failures = layout
             continue
         if mode == "auto" and lock.get("salt") is not None and is_recorded(layout):
             continue
-        if lock.get("sources_hash") == sources_hash and have_same_keys(_keys(lock.get("images")), images):
+        if same:
             return FoundRun(layout)
         note = note or (
             f"{layout.root} is an unfinished run of this config, but of other code or images: a new run is started; "
             f"--run-id {layout.run_id} continues it"
         )
-    return FoundRun(None, note)
+    return FoundRun(without_failures, "" if without_failures else note)
 
 
 def have_same_keys(theirs: Mapping[str, Any], images: Mapping[str, ImageRecord]) -> bool:

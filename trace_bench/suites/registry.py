@@ -35,6 +35,8 @@ HARBOR = "terminal_bench"
 """The suite of folders in Harbor's own format under an extra root."""
 FOREIGN_SUITE = "internal"
 """The suite of a task under an extra root that names none."""
+_OF_ROOTS = {DEFAULT_SUITE, EVALUATIONS, FOREIGN_SUITE, KERNELS}
+"""Suites that a root without tasks is an error for. The others have their tasks elsewhere."""
 SUITES_WITHOUT_TASKS = ("rollouts",)
 """Names that are taken; these families bring no tasks with this release."""
 
@@ -120,8 +122,8 @@ def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) ->
             ``llm4ad_pkg``, of which a root that ends in ``llm4ad/task`` takes the place.
 
     Raises:
-        ConfigError: an unknown suite, a root that is no folder or has no task, a broken ``index.json``, or one id in
-            two folders.
+        ConfigError: an unknown suite, a root that is no folder, or has no task and one of `suites` could have tasks
+            there, a broken ``index.json``, or one id in two folders.
     """
     installed = load_suites()
     known = {*installed, *SUITES_WITHOUT_TASKS}
@@ -143,7 +145,7 @@ def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) ->
             if root.resolve().parts[-2:] == _LLM4AD_CHECKOUT:
                 replaced.add(EVALUATIONS)
             added = list(_foreign_entries(root, known))
-        if not added:
+        if not added and (suites is None or wanted & _OF_ROOTS):
             raise ConfigError(nothing_below(root, index))
         _add(found, added)
     for suite in installed.values():

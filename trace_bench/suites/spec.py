@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
-from trace_bench.suites import foreign
+from trace_bench.suites import foreign, former
 from trace_bench.suites.base import Suite
 from trace_bench.suites.data_files import FOLDER
 from trace_bench.suites.forms import FORM, FORMS
@@ -50,11 +50,12 @@ from trace_bench.worker.levels import top_level
 
 SPEC_FILE = "task.toml"
 
+_TIMEOUT = Argument("timeout_seconds", float, None, minimum=0.001, aliases=former.OTHER_NAMES["timeout_seconds"])
 COMMON_EVAL_KWARGS = (
-    Argument("num_train", int, None, minimum=1),
-    Argument("num_validate", int, None, minimum=0),
+    Argument("num_train", int, None, minimum=1, aliases=former.OTHER_NAMES["num_train"]),
+    Argument("num_validate", int, None, minimum=0, aliases=former.OTHER_NAMES["num_validate"]),
     Argument("num_test", int, None, minimum=0),
-    Argument("timeout_seconds", float, None, minimum=0.001),
+    _TIMEOUT,
 )
 """Every code task takes these, unless its spec defines them anew: sizes of the splits, and the wall limit of
 a candidate.
@@ -62,12 +63,14 @@ a candidate.
 
 FOREIGN_EVAL_KWARGS = (
     Argument("execute_in_scorer", bool, None),
-    Argument("timeout_seconds", float, None, minimum=0.001),
+    _TIMEOUT,
 )
 """Every task of foreign code takes these: whether candidates run in the scorer itself (the job is then unprotected),
 and the time limit of a whole evaluation."""
 
 OBJECTIVE_MODE = "objective_mode"
+ASKED_EVAL_KWARGS = (Argument("initial_instructions", str, None),)
+"""Every task over a data set of questions takes these: the text that the search starts from."""
 MEASURED_EVAL_KWARGS = (Argument(OBJECTIVE_MODE, str, None, choices=("weighted", "pareto")),)
 """Every task that declares metrics takes these: the mode of the objective for one task entry."""
 
@@ -179,7 +182,9 @@ class TaskSpec(Table):
 
     def _common(self) -> tuple[Argument, ...]:
         if self.foreign is None:
-            return (COMMON_EVAL_KWARGS if self.is_code_task else ()) + (MEASURED_EVAL_KWARGS if self.metrics else ())
+            asked = ASKED_EVAL_KWARGS if self.qa is not None else ()
+            measured = MEASURED_EVAL_KWARGS if self.metrics else ()
+            return (COMMON_EVAL_KWARGS if self.is_code_task else ()) + asked + measured
         return FOREIGN_EVAL_KWARGS if self.foreign.free else FOREIGN_EVAL_KWARGS[:1]
 
     @model_validator(mode="after")
@@ -310,8 +315,9 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
     """
     known = spec.arguments(given.get("size", STANDARD))
     free = {k.replace("-", "_"): v for k, v in given.items() if find(known, k) is None and spec.takes(k)}
-    values = resolve(known, {k: v for k, v in given.items() if k.replace("-", "_") not in free}, where, "the task")
-    common = (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS, *MEASURED_EVAL_KWARGS)
+    own = {k: v for k, v in given.items() if k.replace("-", "_") not in free}
+    values = resolve(known, own, where, "the task", former.remedies(argument.name for argument in known))
+    common = (*COMMON_EVAL_KWARGS, *FOREIGN_EVAL_KWARGS, *ASKED_EVAL_KWARGS, *MEASURED_EVAL_KWARGS)
     optional = {"size", "test_size", FORM, *(a.name for a in common)} - set(spec.eval_kwargs)
     return {name: value for name, value in values.items() if value is not None or name not in optional} | free
 

@@ -8,12 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 from trace_bench.arguments import Argument, resolve
+from trace_bench.suites.former import OTHER_NAMES
 
 LeanPart = Literal["compiles", "tests", "theorems", "imperative_equivalence"]
 Interaction = Literal["solve", "policy", "fit", "agent", "value", "kernel", "lean", "trial"]
 Direction = Literal["maximize", "minimize"]
 Names = Annotated[tuple[str, ...], Strict(False)]
-_TYPES: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list}
+_TYPES: Mapping[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list,
+                               "pairs": list}  # fmt: skip
 
 
 class Table(BaseModel):
@@ -80,7 +82,8 @@ class SandboxOfValue(Table):
 class EvalKwargSpec(Table):
     """One argument that a config may give."""
 
-    type: Literal["int", "float", "str", "bool", "list"]
+    type: Literal["int", "float", "str", "bool", "list", "pairs"]
+    """A value of ``pairs`` is a list of ``NAME=VALUE`` texts, or a mapping."""
     default: Any = None
     minimum: float | None = None
     maximum: float | None = None
@@ -90,7 +93,10 @@ class EvalKwargSpec(Table):
     doc: str = ""
 
     def argument(self, name: str) -> Argument:
-        return Argument(name, _TYPES[self.type], self.default, self.minimum, self.maximum, self.choices)
+        return Argument(
+            name, _TYPES[self.type], self.default, self.minimum, self.maximum, self.choices,
+            aliases=OTHER_NAMES.get(name, ()), pairs=self.type == "pairs",
+        )  # fmt: skip
 
     @model_validator(mode="after")
     def _default_fits(self) -> EvalKwargSpec:

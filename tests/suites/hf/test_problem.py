@@ -289,3 +289,11 @@ def test_a_chain_is_offered_where_there_are_texts_to_choose_from() -> None:
         assert spec.qa is not None
         choices = spec.eval_kwargs["agent"].choices or ()
         assert ("chain" in choices) == (spec.qa.context_format != "none"), task
+
+
+@pytest.mark.parametrize("task", ["hf:hotpot_qa", "hf:gsm8k", "hf:mbpp"])
+def test_a_search_starts_from_the_instructions_that_a_config_gives(task: str, build_hf: Build) -> None:
+    own = build_hf(task).initial_state()
+    state = build_hf(task, initial_instructions="Answer in one word.").initial_state()
+    assert any("Answer in one word." in str(value) for value in state.values()) and state != own
+    assert build_hf(task, initial_instructions=None).initial_state() == own

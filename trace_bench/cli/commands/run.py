@@ -72,15 +72,11 @@ Replay = Annotated[
 ReplayServices = Annotated[
     bool, Option("--replay-services", help="With --replay, replay what the host did for jobs too, such as trials.")
 ]
-OutputDir = Annotated[
-    str | None, Option("--runs-dir", "--output-dir", metavar="FOLDER", help="Write runs to this folder.")
-]
+OutputDir = Annotated[str | None, Option("--runs-dir", metavar="FOLDER", help="Write runs to this folder.")]
 RunId = Annotated[str | None, Option(metavar="NAME", help="Name the run; an unfinished one is continued.")]
 MaxWorkers = Annotated[
     int | None,
-    Option(
-        "--max-workers", "--n-concurrent", metavar="NUMBER", parser=whole_number, help="Run this many jobs at a time."
-    ),
+    Option("--max-workers", metavar="NUMBER", parser=whole_number, help="Run this many jobs at a time."),
 ]
 Resume = Annotated[
     str | None, Option(metavar="WHAT", help="Continue: auto, failed (run what has failed) or none (run all again).")

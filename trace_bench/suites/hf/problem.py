@@ -135,7 +135,7 @@ def _guide(context: BuildContext, kind: str) -> Guide:
 
 
 def _agent(context: BuildContext, asked: Asked, kind: str) -> Agent:
-    start = str(context.spec["qa"].get("initial_instructions", ""))
+    start = str(context.eval_kwargs.get("initial_instructions") or context.spec["qa"].get("initial_instructions", ""))
     match context.eval_kwargs["agent"]:
         case "code":
             return with_code(asked, start)

@@ -52,14 +52,15 @@ COMMON: Mapping[str, Any] = {
             "doc": "For agents that do not ask through this program; empty: the job's own model.",
         },
         "harbor_agent_kwargs": {
-            "type": "list",
+            "type": "pairs",
             "default": ["max_turns=20"],
-            "doc": "Arguments of the agent, each NAME=VALUE with a value of JSON or a text.",
+            "doc": "Arguments of the agent, each NAME=VALUE with a value of JSON or a text; or a mapping of them.",
         },
         "harbor_extra_env": {
-            "type": "list",
+            "type": "pairs",
             "default": [],
-            "doc": "Names of variables of the host that Harbor gets too, such as DAYTONA_API_KEY.",
+            "doc": "Variables that Harbor gets too: NAME=VALUE, or the NAME of a variable of the host, such as "
+            "DAYTONA_API_KEY; or a mapping of them.",
         },
         "harbor_timeout_seconds": {
             "type": "float",

@@ -181,15 +181,32 @@ def _arguments(given: list[Any]) -> dict[str, object]:
     return found
 
 
-def _variables(names: list[Any]) -> dict[str, str]:
-    """
+def _variables(given: list[Any]) -> dict[str, str]:
+    """Return the variables of ``NAME=VALUE`` texts, and of names of variables of this host.
+
     Raises:
-        ServiceError: one is not set on this host.
+        ServiceError: a variable is not set on this host.
     """
-    missing = [name for name in map(str, names) if name not in os.environ]
-    if missing:
-        raise ServiceError("provider", f"harbor_extra_env: {missing[0]} is not set on this host; set it")
-    return {name: os.environ[name] for name in map(str, names)}
+    found: dict[str, str] = {}
+    for text in map(str, given):
+        name, equals, value = text.partition("=")
+        if not equals and name not in os.environ:
+            raise ServiceError("provider", f"harbor_extra_env: {name} is not set on this host; set it")
+        found[name] = _text_of(value) if equals else os.environ[name]
+    return found
+
+
+def _text_of(value: str) -> str:
+    """Return a value that was written as JSON (`trace_bench.arguments.pair`) as the text of a variable.
+
+    >>> _text_of("debug"), _text_of('"3"'), _text_of("3")
+    ('debug', '3', '3')
+    """
+    try:
+        read = json.loads(value)
+    except ValueError:
+        return value
+    return read if isinstance(read, str) else value
 
 
 def _body(trial: Trial) -> dict[str, Any]:
