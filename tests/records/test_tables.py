@@ -23,7 +23,7 @@ from trace_bench.errors import HarnessError
 from trace_bench.records import reading
 from trace_bench.records import tables as tables_module
 from trace_bench.records.leaderboard import LeaderboardRow, rank
-from trace_bench.records.metric_columns import FIELDS
+from trace_bench.records.metric_columns import FIELDS, OTHER_NAMES
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import read_rows
 from trace_bench.records.tables import COLUMNS, LiveTables, write_files_index
@@ -253,7 +253,7 @@ def test_the_tables_of_an_earlier_run_have_the_columns_that_they_had(run: RunLay
     later = ("evaluations_saved", "search_answers", "unusable_answers")
     for name in later:
         del row[name]
-    put(run, Results.model_validate(row))
+    write_json(run.job(row["job_id"]).make().results, row)
     refresh_tables(run)
     assert list(read_csv(run.results_csv)[0]) == list(FIELDS) == [c for c in COLUMNS if c not in later]
     put(run, results("1" * 12, evaluations_saved=4))
@@ -263,9 +263,20 @@ def test_the_tables_of_an_earlier_run_have_the_columns_that_they_had(run: RunLay
     }  # fmt: skip
 
 
+def test_scores_have_the_names_of_the_prototype_too(run: RunLayout) -> None:
+    put(run, results("aaaaaaaaaaaa", score_initial=0.25, score_final=-1e-9, score_best=0.1 + 0.2))
+    put(run, results("bbbbbbbbbbbb", score_initial=None, score_final=None, score_best=None, metrics_best={"m": 1.0}))
+    refresh_tables(run)
+    found = read_csv(run.results_csv)
+    assert list(found[0])[-4:] == ["metric_best:m", "score_val_initial", "score_val_final", "score_val"]
+    for row in found:
+        assert [row[other] for other in OTHER_NAMES] == [row[name] for name in OTHER_NAMES.values()]
+    assert {row["score_val"] for row in found} == {"0.30000000000000004", ""}
+
+
 def test_an_empty_run_has_tables_with_headers(run: RunLayout) -> None:
     refresh_tables(run)
-    assert run.results_csv.read_text() == ",".join(FIELDS) + "\n"
+    assert run.results_csv.read_text() == ",".join((*FIELDS, *OTHER_NAMES)) + "\n"
     assert run.leaderboard.read_text() == ",".join(c for c in LeaderboardRow.columns() if c != "fixture") + "\n"
     assert json.loads(run.summary.read_text())["total_jobs"] == 0
 
@@ -383,13 +394,18 @@ def test_metrics_have_columns_of_their_own_and_the_table_stays_rectangular(run: 
     rows = refresh_tables(run)
     written = read_csv(run.results_csv)
     metrics = ["metric_best:score", "metric_initial:loss", "metric_best:loss", "metric_best:hits"]
-    assert list(written[0]) == [*COLUMNS, *metrics]
+    assert list(written[0]) == [*COLUMNS, *metrics, *OTHER_NAMES]
     assert [[row[name] for name in metrics] for row in written] == [
         ["1.0", "4.0", "2.0", ""], ["1.0", "4.0", "3.0", ""], ["", "", "", "5.0"], ["", "", "", ""],
     ]  # fmt: skip
     write_parquet(run.results_parquet, rows)
     table = pyarrow.parquet.read_table(run.results_parquet)
-    assert table.column_names == list(written[0]) and table.column("metric_best:loss").to_pylist() == [2, 3, None, None]
+    assert table.column_names == [*COLUMNS, *metrics] and table.column("metric_best:loss").to_pylist() == [
+        2,
+        3,
+        None,
+        None,
+    ]
     board = read_csv(run.leaderboard)
     means = {row["task_id"]: (row["metric_mean:loss"], row["metric_mean:hits"], row["hypervolume"]) for row in board}
     assert means == {

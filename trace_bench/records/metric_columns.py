@@ -11,11 +11,19 @@ LATER = ("evaluations_saved", "search_answers", "unusable_answers")
 """The last fields of `Results`. ``results.csv`` of a run of an earlier version is made again without them."""
 FIELDS = tuple(name for name in Results.model_fields if name not in LATER)
 """Columns of every ``results.csv``."""
+OTHER_NAMES = {"score_val_initial": "score_initial", "score_val_final": "score_final", "score_val": "score_best"}
+"""The last columns of ``results.csv``: scores under the names that they have in the Trace-Bench prototype."""
 
 
 def field_columns(rows: Sequence[Results]) -> tuple[str, ...]:
     """The fields of `Results` that ``results.csv`` of `rows` has as columns, in order."""
     return *FIELDS, *(name for name in LATER if any(getattr(row, name) is not None for row in rows))
+
+
+def other_columns(rows: Sequence[Results]) -> Mapping[str, str]:
+    """`OTHER_NAMES`; nothing for the rows of an earlier version, which were written without the `LATER` fields."""
+    ended = [row for row in rows if row.status != "skipped"]
+    return OTHER_NAMES if not ended or any(LATER[-1] in row.model_fields_set for row in ended) else {}
 
 
 def metric_columns(rows: Sequence[Results]) -> Mapping[str, Callable[[Results], float | None]]:

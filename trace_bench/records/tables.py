@@ -24,7 +24,7 @@ from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.gaps import gap_sentences
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
-from trace_bench.records.metric_columns import FIELDS, field_columns, metric_columns
+from trace_bench.records.metric_columns import FIELDS, field_columns, metric_columns, other_columns
 from trace_bench.records.rows import skip_reasons, unmet_preconditions, was_cut
 from trace_bench.resources import package_hash
 
@@ -100,6 +100,7 @@ def write_tables(
         name: attrgetter(name) for name in field_columns(rows)[len(FIELDS) :]
     }
     more |= metric_columns(rows)
+    more |= {other: attrgetter(name) for other, name in other_columns(rows).items()}
     fields = line_of or _line_of
     # The empty cell makes the comma between the two parts, and keeps a single empty value without quotes.
     lines = (
