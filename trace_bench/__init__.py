@@ -27,12 +27,16 @@ __all__ = ["RunResult", "__version__", "expand", "load_config", "open_run", "run
 
 
 _API = ("RunResult", "expand", "load_config", "open_run", "run")
+_PROTOTYPE = {"BenchRunner": "trace_bench.runner", "RunConfig": "trace_bench.config"}
+"""Names that the Trace-Bench prototype has here; see `trace_bench.integrations`."""
 
 
 def __getattr__(name: str) -> Any:
     # This package is imported inside sandboxes too, where nothing of the host's side is installed.
     if name in _API:
         return getattr(import_module("trace_bench.api"), name)
+    if name in _PROTOTYPE:
+        return getattr(import_module(_PROTOTYPE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

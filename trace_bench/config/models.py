@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -416,6 +417,12 @@ class RunConfig(Section):
     def warnings(self) -> tuple[str, ...]:
         """Warnings about values that were read in an unexpected way; recorded with the run."""
         return self._source.warnings
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunConfig:
+        """Return `trace_bench.load_config` of a mapping; the Trace-Bench prototype has this name for it."""
+        loaded: RunConfig = import_module("trace_bench.config.loader").load_config(data)
+        return loaded
 
     def changed(
         self, changes: Mapping[str, Any] | None = None, *, warnings: Iterable[str] = (), source: Source | None = None
