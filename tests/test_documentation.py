@@ -55,7 +55,9 @@ def test_the_readme_lists_the_extras_that_install_something() -> None:
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     section = (REPOSITORY / "README.md").read_text().split("\n## Extras\n")[1].split("\n## ")[0]
     listed = re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE)
-    assert listed and all(extras[name] for name in listed)
+    assert set(listed) == set(extras) and all(extras.values()), "each extra installs something, and is listed"
+    (every,) = extras.pop("all-external")
+    assert set(every.removeprefix("trace-bench[").rstrip("]").split(",")) == set(extras)
 
 
 @cache

@@ -55,7 +55,7 @@ def jobs_frame(rows: Sequence[Results]) -> pd.DataFrame:
     """
     metrics = metric_columns(rows)
     records = [vars(row) for row in rows]  # several times as fast as `model_dump`; no value is a model
-    frame = pd.DataFrame({name: [record[name] for record in records] for name in COLUMNS})
+    frame = _frame({name: [record[name] for record in records] for name in COLUMNS})
     for name in COLUMNS:
         annotation = str(Results.model_fields[name].annotation)
         if "float" in annotation and "dict" not in annotation:
@@ -72,6 +72,14 @@ def jobs_frame(rows: Sequence[Results]) -> pd.DataFrame:
         values = [normalised_score(getattr(row, f"metrics_{state}")) for row in rows]
         extra[name] = pd.Series(values, dtype="float64")
     return pd.concat([frame, pd.DataFrame(extra, index=frame.index)], axis=1)
+
+
+def _frame(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """Return the frame of `columns`. Texts are objects, and None stays None, under pandas 3 too."""
+    return pd.DataFrame({
+        name: pd.Series(values, dtype="object" if any(isinstance(value, str) for value in values) else None)
+        for name, values in columns.items()
+    })  # fmt: skip
 
 
 def outcome_of(row: Results) -> str:
@@ -102,7 +110,7 @@ def scores_frame(rows: Sequence[Results]) -> pd.DataFrame:
         for row in rows
         for score in row_scores(row)
     ]
-    frame = pd.DataFrame.from_records(found, columns=columns)
+    frame = _frame({name: [line[name] for line in found] for name in columns})
     return frame.astype({"seed": "int64", "value": "float64"})
 
 
@@ -175,5 +183,5 @@ def _lines_frame(lines: Iterable[tuple[Results, dict[str, Any]]], types: Mapping
             columns[name].append(getattr(row, name))
         for name in types:
             columns[name].append(line[name])
-    frame = pd.DataFrame(columns)
+    frame = _frame(columns)
     return frame.astype({**dict.fromkeys(IDENTITY, "object"), "seed": "int64", **types})
