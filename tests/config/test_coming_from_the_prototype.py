@@ -148,8 +148,9 @@ def test_a_logger_that_an_option_names_is_warned_of_with_the_option() -> None:
 
 
 @pytest.mark.parametrize(("command", "here_"), rows("Commands"))
-def test_each_command_is_taken(command: str, here_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert here_.startswith("taken")
+def test_each_command_is_taken_or_refused_with_the_remedy(
+    command: str, here_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program, name, *words = shlex.split(command.strip("`"))
     assert program == "trace-bench"
     words = [str(REPOSITORY / word) if word.startswith("benchmarks/") else word for word in words]
@@ -159,6 +160,10 @@ def test_each_command_is_taken(command: str, here_: str, tmp_path: Path, monkeyp
     if name == "run":
         words += ["--backend", "local", "--dry-run"]
     done = here(name, *words)
+    if here_.startswith("refused: "):
+        assert done.returncode == 2 and here_.removeprefix("refused: ") in done.stderr
+        return
+    assert here_.startswith("taken")
     if "--resume" in words:
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "resume is failed, but no run of this config" in done.stderr

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+_INSTEAD = {"ui": "; report writes a page about runs, and attach and show print one"}
+"""Remedies for commands of the Trace-Bench prototype."""
+
 
 def sentence(error: Any) -> str:
     """`error`, typer's error about arguments, as one sentence that ends in where to look."""
@@ -20,7 +23,7 @@ def sentence(error: Any) -> str:
     elif unknown and message.startswith("No such option"):
         said = f"No such option: {unknown}{near_option(unknown, error.ctx)}"
     elif found := re.match(r"No such command '(.*?)'", message):
-        said = f"No such command '{found[1]}'{_near(found[1], _commands(error.ctx))}"
+        said = f"No such command '{found[1]}'{_INSTEAD.get(found[1]) or _near(found[1], _commands(error.ctx))}"
     return f"{said} See {command} --help" if said.endswith("?") else f"{said}; see {command} --help"
 
 
