@@ -79,6 +79,8 @@ def test_such_a_folder_is_a_task_whose_jobs_are_unprotected(shape: str, tmp_path
     spec = load_task_spec(folder)
     assert spec.executes_candidates({}) and "may execute programs" in spec.execution({})
     assert spec.eval_kwargs["timeout_seconds"].default == 300.0
+    listed = cli("tasks", "--root", str(tmp_path), "llm4ad:find_five").stdout
+    assert "\tforeign,unprotected\t" in listed
 
 
 def test_only_the_part_between_the_marks_is_trainable(tmp_path: Path, programs: Programs) -> None:

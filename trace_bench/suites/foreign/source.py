@@ -81,7 +81,7 @@ def common(folder: Path, timeout: float) -> dict[str, Any]:
     signs = list(signs_of_execution(folder))
     image, data = image_of(folder), data_of(folder)
     return {
-        "tags": ["foreign"],
+        "tags": ["foreign", *(["unprotected"] if signs else [])],
         "score": {"direction": "maximize", "failure": FAILURE},
         "limits": {"wall_seconds": timeout, "cpu_seconds": max(timeout, TIMEOUT), "memory_mb": 1024},
         "foreign": {"executes_candidates": bool(signs), "signs": signs[:8]},
