@@ -12,6 +12,7 @@ import yaml
 
 from tests.console import here
 from tests.integration.cli import REPOSITORY
+from trace_bench.artifacts.records import OTHER_NAMES as SCORE_NAMES
 from trace_bench.config.loader import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
@@ -172,7 +173,7 @@ def test_each_command_is_taken_or_refused_with_the_remedy(
 
 
 def test_each_column_of_the_prototype_is_there_or_has_its_place_named() -> None:
-    columns = {*metric_columns.FIELDS, *metric_columns.OTHER_NAMES}
+    columns = {*metric_columns.FIELDS, *SCORE_NAMES}
     listed = rows("Columns of results.csv")
     assert sum(len(re.findall(r"`\w+`", names)) for names, _ in listed) == 33, "all of the prototype's columns"
     for names, here_ in listed:

@@ -17,13 +17,13 @@ from tests.tables import refresh_tables
 from trace_bench.analysis.leaderboard_table import leaderboard_lines
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import OTHER_NAMES, Results
 from trace_bench.artifacts.writers import write_json
 from trace_bench.errors import HarnessError
 from trace_bench.records import reading
 from trace_bench.records import tables as tables_module
 from trace_bench.records.leaderboard import LeaderboardRow, rank
-from trace_bench.records.metric_columns import FIELDS, OTHER_NAMES
+from trace_bench.records.metric_columns import FIELDS
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import read_rows
 from trace_bench.records.tables import COLUMNS, LiveTables, write_files_index

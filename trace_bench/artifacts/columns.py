@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import OTHER_NAMES, Results
 from trace_bench.config.described import DescribedSchema, measure_of
 
 _PROFILE = "https://datapackage.org/profiles/2.0/tableschema.json"
 _DESCRIPTION = (
     "Cells are text: an empty one is null, and a mapping is JSON. `evaluations_saved` and the columns after it are "
-    "left out where no job of the run has a value. After these columns comes one for each metric and each state that "
-    "has it, such as `metric_best:NAME`."
+    "left out where no job of the run has a value. Before the last columns, `score_val` and its like, comes one for "
+    "each metric and each state that has it, such as `metric_best:NAME`."
 )
 
 
@@ -23,14 +23,20 @@ def results_table(example: Mapping[str, Any]) -> dict[str, Any]:
         example: a row, from which each column has an example.
     """
     row = Results.model_json_schema(schema_generator=DescribedSchema)
+    fields = {name: _field(name, value, row["$defs"], example) for name, value in row["properties"].items()}
     return {
         "$schema": _PROFILE,
         "title": "results.csv: one row for each job of a run",
         "description": _DESCRIPTION,
-        "fields": [_field(name, value, row["$defs"], example) for name, value in row["properties"].items()],
+        "fields": [*fields.values(), *(_again(name, fields[of]) for name, of in OTHER_NAMES.items())],
         "missingValues": [""],
         "primaryKey": ["run_id", "job_id"],
     }
+
+
+def _again(name: str, field: Mapping[str, Any]) -> dict[str, Any]:
+    """The column `field` under another name."""
+    return {**field, "name": name, "description": f"The same as `{field['name']}`, under the prototype's name."}
 
 
 def _field(name: str, value: Mapping[str, Any], parts: Mapping[str, Any], example: Mapping[str, Any]) -> dict[str, Any]:

@@ -490,3 +490,7 @@ class GitInfo(Model):
     """Name of the branch; null without one."""
     dirty: bool | None = None
     """Tracked files differ from the commit."""
+
+
+OTHER_NAMES = {"score_val_initial": "score_initial", "score_val_final": "score_final", "score_val": "score_best"}
+"""The last columns of ``results.csv``: scores under the names that they have in the Trace-Bench prototype."""

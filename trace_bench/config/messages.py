@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_bench.arguments import describe, hint
-from trace_bench.config.models import LlmConfig, RunConfig, SandboxConfig, TaskConfig, TrainerConfig
+from trace_bench.config.llms import LlmConfig
+from trace_bench.config.models import RunConfig, SandboxConfig, TaskConfig, TrainerConfig
 from trace_bench.config.names import ALIASES, SECTIONS, keys_of, section_at
 from trace_bench.config.source import Path_, Problem, Source
 from trace_bench.config.values import Section

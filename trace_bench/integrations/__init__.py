@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trace_bench import api
+from trace_bench.artifacts.records import OTHER_NAMES
 from trace_bench.cli.listing import suites_of
 from trace_bench.config import RunConfig, load_config
 from trace_bench.errors import ConfigError
 from trace_bench.execution.result import RunResult
-from trace_bench.records.metric_columns import OTHER_NAMES
 from trace_bench.resources import plug_ins
 from trace_bench.suites.registry import discover, normalise_id
 from trace_bench.trainers.registry import GROUP, list_trainers

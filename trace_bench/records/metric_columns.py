@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.records import OTHER_NAMES, Results
 
 STATES = ("initial", "final", "best", "test")
 LATER = ("evaluations_saved", "search_answers", "unusable_answers")
 """The last fields of `Results`. ``results.csv`` of a run of an earlier version is made again without them."""
 FIELDS = tuple(name for name in Results.model_fields if name not in LATER)
 """Columns of every ``results.csv``."""
-OTHER_NAMES = {"score_val_initial": "score_initial", "score_val_final": "score_final", "score_val": "score_best"}
-"""The last columns of ``results.csv``: scores under the names that they have in the Trace-Bench prototype."""
 
 
 def field_columns(rows: Sequence[Results]) -> tuple[str, ...]:
