@@ -135,7 +135,7 @@ class Foreign:
         """
         response = self.respond(messages, slot, **request)
         try:
-            return content(response, partial=partial)
+            return str(content(response, partial=partial))  # some packages refuse subclasses of str
         except Unusable as why:
             self.unusable(slot, why, response)
             if otherwise is None:

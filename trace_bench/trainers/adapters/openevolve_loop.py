@@ -154,7 +154,7 @@ class Run:
         told = [{"role": "system", "content": system_message}, *messages]
         response = self._foreign.respond(told, self._slot, max_tokens=self._search.params["max_tokens"])
         self._response = response
-        return self._noting(lambda: content(response))
+        return self._noting(lambda: str(content(response)))
 
     def _noting(self, read: Callable[[], T]) -> T:
         """What `read` returns. What it raises is the iteration's error, of which `submit` tells."""

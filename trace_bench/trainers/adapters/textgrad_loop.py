@@ -185,7 +185,7 @@ class Run:
             self._speechless = None
             self._response = self._foreign.respond(messages, self._slot, **request)
             try:
-                return content(self._response)
+                return str(content(self._response))
             except Unusable as why:
                 self._speechless = why
                 return ""
