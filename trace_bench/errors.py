@@ -66,6 +66,10 @@ class EnvironmentUnavailable(TraceBenchError, RuntimeError):
     exit_code = ExitCode.ENVIRONMENT
 
 
+class ImageDrift(EnvironmentUnavailable):
+    """The recipe of a locked image has changed: what earlier jobs ran in is not what jobs would run in now."""
+
+
 class TaskError(TraceBenchError):
     """A task's own code or data failed: it does not build, or its evaluator raised."""
 

@@ -50,7 +50,7 @@ class Bench:
 
     Attributes:
         sources, image: stand for the worker's code and for the recipe of its image.
-        no_image: families without an image.
+        no_image: families without an image, for `why_no_image`.
         config: what every run of this bench has, unless it is given otherwise.
     """
 
@@ -59,6 +59,7 @@ class Bench:
     sources: str = "s"
     image: str = "i"
     no_image: set[str] = field(default_factory=set)
+    why_no_image: type[EnvironmentUnavailable] = EnvironmentUnavailable
     config: dict[str, Any] = field(default_factory=dict)
     _clock: datetime = field(default_factory=lambda: datetime(2026, 1, 2, tzinfo=UTC))
 
@@ -99,7 +100,7 @@ class Bench:
 
     def _image(self, family: str) -> ImageRecord:
         if family in self.no_image:
-            raise EnvironmentUnavailable(f"the image of {family} cannot be built; get what it needs")
+            raise self.why_no_image(f"the image of {family} cannot be built; get what it needs")
         return ImageRecord(family=family, ref="image", key=self.image)
 
     def _now(self) -> datetime:

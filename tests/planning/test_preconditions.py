@@ -12,7 +12,7 @@ import pytest
 from tests.execution.bench import Bench
 from tests.planning.test_data_sets import fetched
 from trace_bench.config import parse_config
-from trace_bench.errors import ConfigError, EnvironmentUnavailable, TraceBenchError
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, ImageDrift, TraceBenchError
 from trace_bench.execution.run_records import write_records
 from trace_bench.execution.start import plan_complete
 from trace_bench.planning.completion import complete_config
@@ -57,6 +57,14 @@ def test_a_result_counts_although_the_image_has_gone(bench: Bench) -> None:
     assert [job.decision for job in plan.jobs] == ["reuse", "reuse"]
     assert not any("other images" in warning for warning in plan.warnings)
     assert plan.lock.images["lean"].key == "i"
+
+
+def test_a_result_of_old_code_does_not_count_for_an_image_whose_recipe_has_changed(bench: Bench) -> None:
+    bench.config = {"tasks": TASKS, "trainers": ["NoOp"]}
+    run = bench.run().run_id
+    bench.no_image, bench.why_no_image = {"lean"}, ImageDrift
+    plan = bench.plan(run_id=run)
+    assert [job.decision for job in plan.jobs] == ["reuse", "skip"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, ImageDrift
 from trace_bench.images.base import identity_in_engine, resolve_base, wanted_base
 from trace_bench.images.build import archive_of, build, build_on, labelled_image, silent
 from trace_bench.images.debian import Progress
@@ -278,14 +278,14 @@ def fetched(engine: DockerClient, pin: ImagePin, progress: Progress) -> bool:
     return _present(engine, pin)
 
 
-def _refusal(pin: ImagePin, drift: tuple[str, ...], remedy: str = "") -> EnvironmentUnavailable:
+def _refusal(pin: ImagePin, drift: tuple[str, ...], remedy: str = "") -> ImageDrift:
     """
     Args:
         remedy: the command that accepts the change; empty builds the image.
     """
     changed = " and ".join(_PART_NAMES[part] for part in drift)
     remedy = remedy or f"trace-bench images build {pin.family}"
-    return EnvironmentUnavailable(
+    return ImageDrift(
         f"the image of family {pin.family} is locked as {pin.ref}, but its {changed} changed since; "
         f"run `{remedy}` to accept the change, or pass --accept-drift to run the locked image"
     )

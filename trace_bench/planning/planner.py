@@ -17,7 +17,7 @@ from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.config.models import RunConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
-from trace_bench.errors import ConfigError, EnvironmentUnavailable
+from trace_bench.errors import ConfigError, EnvironmentUnavailable, ImageDrift
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id, salt_commitment
 from trace_bench.matrix import Job, expand
 from trace_bench.planning.images import ImageSource
@@ -192,11 +192,13 @@ class _Planner:
         ]
 
     def _fill_in(self, lock: Lock | None) -> None:
-        """Take from the `lock` of the run that is continued what is missing here, so that its results still count."""
+        """Take from the `lock` of the run that is continued what is missing here, so that its results still count. They
+        do not if the recipe of their image has changed: results of old code are not those of the new."""
         if lock is None:
             return
-        for family in self._missing_images:
-            self._images[family] = lock.images.get(family, self._images[family])
+        for family, why in self._missing_images.items():
+            if not isinstance(why, ImageDrift):
+                self._images[family] = lock.images.get(family, self._images[family])
         self._hashes |= {id: lock.tasks.get(id, "") for id in self._inputs.missing_data if id in self._hashes}
         self._config_hash = config_hash(self._inputs.config.to_snapshot(), self._hashes)
 
