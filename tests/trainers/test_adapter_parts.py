@@ -15,7 +15,7 @@ from trace_bench.trainers.adapters.foreign import Foreign
 from trace_bench.trainers.adapters.imports import importing
 from trace_bench.trainers.adapters.judging import MOST, Judging
 from trace_bench.trainers.answers import Unusable
-from trace_bench.trainers.base import Rollout, Search, State, Step
+from trace_bench.trainers.base import Rollout, Search, Slot, State, Step
 from trace_bench.worker.problem import Parameter, Problem
 
 
@@ -72,6 +72,16 @@ def test_values_are_texts_and_come_back_the_same(context: Any) -> None:
 
     within(context, numeric(), work)
     assert found == [True, {"x": 2.5}]
+
+
+def test_an_answer_is_plain_text_since_packages_refuse_subclasses_of_str(context: Any) -> None:
+    found: list[type] = []
+
+    def work(foreign: Foreign) -> None:
+        found.append(type(foreign.ask([{"role": "user", "content": "?"}], Slot(1, "a", 0), otherwise="")))
+
+    within(context, numeric(), work)
+    assert found == [str]
 
 
 def test_the_start_is_not_evaluated_again(context: Any) -> None:
