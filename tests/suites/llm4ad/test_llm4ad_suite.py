@@ -26,6 +26,7 @@ from tests.suites.llm4ad.conftest import folders, task_of
 from tests.thinning import thinned
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError
+from trace_bench.suites.forms import FORMS
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.worker.codec import encode
 from trace_bench.worker.evaluate import evaluate_state
@@ -174,10 +175,20 @@ def check_stateless(problem: Problem, task: str, programs: Programs) -> None:
     "task",
     [pytest.param(task, marks=() if own and task in SHORT else pytest.mark.slow) for task, own in STATELESS.items()],
 )
+def test_the_stateless_reference_remembers_nothing(task: str, build_task: BuildTask, programs: Programs) -> None:
+    """It scores the same whether one process or a fresh one for each call answers. So the tests below use one: fresh
+    processes take minutes."""
+    candidates = task_of(task).spec.candidates
+    assert candidates is not None and candidates.stateless is not None
+    forms = (build_task(task, seed=123, form=form, **sliced(task) | {"num_train": 1}) for form in FORMS)
+    one, fresh = ([r.score for r in run(problem, task, candidates.stateless, programs)] for problem in forms)
+    assert one == fresh
+
+
+@pytest.mark.parametrize("task", STATELESS)
 def test_the_stateless_reference_beats_the_template(task: str, build_task: BuildTask, programs: Programs) -> None:
     draws = max(3, DRAWS.get(task, 1))
-    problem = build_task(task, seed=123, form="stateless", **sliced(task) | {"num_train": draws})
-    check_stateless(problem, task, programs)
+    check_stateless(build_task(task, seed=123, **sliced(task) | {"num_train": draws}), task, programs)
 
 
 @pytest.mark.slow
@@ -185,7 +196,7 @@ def test_the_stateless_reference_beats_the_template(task: str, build_task: Build
 def test_the_stateless_reference_beats_the_template_at_the_standard_size(
     task: str, build_task: BuildTask, programs: Programs
 ) -> None:
-    check_stateless(build_task(task, seed=123, form="stateless"), task, programs)
+    check_stateless(build_task(task, seed=123), task, programs)
 
 
 @every
