@@ -89,7 +89,7 @@ def test_schemas_are_those_of_the_folder() -> None:
 
 
 def test_an_unknown_schema_lists_the_known_ones() -> None:
-    assert "no schema 'nope'; known are audit, checkpoint, env, event" in refused("schema", "nope")
+    assert "no schema 'nope'; known are audit, checkpoint, config, env" in refused("schema", "nope")
 
 
 def test_tasks_are_shown_with_title_tags_and_what_they_ask_for() -> None:

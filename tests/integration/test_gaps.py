@@ -40,7 +40,9 @@ def measured(tmp_path: Path, *options: str, home: Path, backend: str, cached: bo
     return layout, rows, Yardsticks.model_validate_json(layout.yardsticks.read_bytes()), done.stdout
 
 
-@pytest.mark.parametrize("backend", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("local", marks=pytest.mark.slow), pytest.param("docker", marks=pytest.mark.docker)]
+)
 def test_the_template_has_a_gap_of_0_for_every_seed_and_split(
     backend: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

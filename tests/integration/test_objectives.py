@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.cli import REPOSITORY, cli, history, run
 from tests.integration.files import check_files
+from trace_bench.artifacts.records import OTHER_NAMES
 from trace_bench.config import load_config
 
 pytestmark = pytest.mark.docker
@@ -109,7 +110,7 @@ def test_metrics_have_columns_and_are_shown(runs: dict[str, dict[str, Any]], ima
         rows = list(csv.DictReader(file))
     names = [f"metric_{state}:{name}" for name in ("score", "base_loss", "reg_loss")
              for state in ("initial", "final", "best")]  # fmt: skip
-    assert list(rows[0])[-9:] == names and len(rows) == 4
+    assert list(rows[0])[-12:] == [*names, *OTHER_NAMES] and len(rows) == 4
     for row, known in zip(rows, runs["scalar"]["jobs"], strict=True):
         measured = known["task_id"] == CAMEL
         assert row["metric_best:reg_loss"] == (str(known["metrics_best"]["reg_loss"]) if measured else "")

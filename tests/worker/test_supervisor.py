@@ -532,6 +532,7 @@ def test_a_job_until_build_says_what_its_problem_is_like_and_ends(tmp_path: Path
         ),
         "examples": {"train": 2, "validate": 1, "test": 3},
         "bound": None,
+        "best_known": None,
         "programs": (),
     }
     assert got.log.splitlines() == ["imported"], "the trainer's phase never began"

@@ -311,9 +311,12 @@ def _others(rows: Sequence[LeaderboardRow]) -> str:
 def _notes(found: Standings) -> list[str]:
     if not found.standings:
         return []
+    what = "; 1 is a task's bound or target, 0 a failure."
+    if found.gaps:
+        what = ": the gap of a task that has one, else its normalised score (1 is the bound or target, 0 a failure)."
     lines = [
-        "held-out, validation: the mean over tasks of each task's mean over seeds, of the state that validation data "
-        "chose: the gap of a task that has one, else its normalised score (1 is the bound or target, 0 a failure).",
+        f"held-out, validation: the mean over tasks of each task's mean over seeds, of the state that validation data "
+        f"chose{what}",
         f"Interval: Student's t over the tasks' means, {100 * LEVEL:g} % (clustered by task: Miller 2024, "
         "arXiv:2411.00640, section 2.2); over the seeds where there is one task. covers: below ten values, the share "
         "of simulated intervals that held the truth.",
