@@ -27,8 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 _INSTEAD = (
-    "task code does not run in this process: use trace_bench.evaluate(task, state=None, split='validation'), which "
-    "scores a state of a task in a sandbox"
+    "task code does not run in this process: `trace-bench check-task TASK --program FILE` scores a program in a "
+    "sandbox, and trace_bench.run of the trainer NoOp what a task begins with"
 )
 
 
@@ -121,7 +121,7 @@ def load_task_bundle(*args: Any, **kwargs: Any) -> NoReturn:
     """Refuse.
 
     Raises:
-        ConfigError: always; it names `trace_bench.evaluate`.
+        ConfigError: always; it names what scores a task in a sandbox.
     """
     raise ConfigError(f"load_task_bundle: {_INSTEAD}")
 
