@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.integration.cli import REPOSITORY, cli
+from tests.integration.cli import REPOSITORY, cli, start
 from trace_bench.artifacts.derived import Yardsticks
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
@@ -72,6 +73,25 @@ def test_without_held_out_instances_a_later_run_reuses_the_yardstick(tmp_path: P
     layout, rows, second, _ = measured(tmp_path, home=home, backend="local", cached=True, num_test=0)
     assert first == second and len(list(layout.root.parent.iterdir())) == 2
     assert rows["NoOp", 3].metrics_best["gap"] == 0.0 and "gap" not in rows["NoOp", 3].metrics_test
+
+
+def test_a_run_that_is_stopped_before_its_gaps_are_measured_is_continued_there(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    entry = {"id": TASK, "eval_kwargs": SMALL}
+    config.write_text(json.dumps({"tasks": [entry], "trainers": ["NoOp"], "seeds": [3, 4, 5]}))
+    command = ("run", str(config), "--runs-dir", str(tmp_path / "runs"), "--backend", "local")
+    stopped = start(*command, home=tmp_path / "home")
+    assert stopped.stderr is not None
+    while not (line := stopped.stderr.readline()).startswith("gap "):
+        assert line, "it ended before"
+    stopped.send_signal(signal.SIGINT)
+    said = stopped.communicate(timeout=60)[1]
+    assert stopped.returncode == 130 and "interrupted; 3 of 3 jobs have finished; the same command continues" in said
+    (run,) = (tmp_path / "runs").iterdir()
+    again = cli(*command, home=tmp_path / "home")
+    assert again.returncode == 0 and again.stderr.count("reused") == 3 and "gap    scoring" in again.stderr
+    assert [row.metrics_test["gap"] for row in read_rows(RunLayout(run))] == [0.0, 0.0, 0.0]
+    assert "nothing is contradicted" in cli("audit", str(run), home=tmp_path / "home").stdout
 
 
 def test_a_task_on_whose_instances_the_reference_is_no_better_has_no_gap_for_any_seed(tmp_path: Path) -> None:

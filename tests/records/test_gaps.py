@@ -59,6 +59,11 @@ def test_a_best_known_score_goes_before_the_reference() -> None:
     ]
 
 
+def test_where_all_best_known_scores_are_known_the_reference_is_not_named() -> None:
+    known = yardstick(best_known={"validate": {"v-0": 9.0, "v-1": 4.0}, "test": {"t-0": 2.0}})
+    assert sentences([known]) == ["gap: 0 is the template, 1 is the best known score."]
+
+
 def test_a_task_with_a_failed_yardstick_has_no_gap_and_says_why() -> None:
     failed = yardstick(8, reference={}, problem="its reference program fails on v-0: it divides by zero")
     gaps = Gaps.of([yardstick(), failed])

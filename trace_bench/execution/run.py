@@ -106,6 +106,8 @@ class Run:
             try:
                 self._begin(reporter, start)
                 self._run_jobs(reporter)
+                if not unchanged:
+                    self._measure_gaps(reporter)
             except KeyboardInterrupt as error:
                 failure = error if isinstance(error, Interrupted) else self._interrupted()
             except BaseException as error:
@@ -158,6 +160,17 @@ class Run:
                 raise self._interrupted()
         used_up = "" if failed and plan.config.fail_fast else self._budget.used_up()
         self._skip(queue, used_up or f"fail_fast: job {failed} failed")
+
+    def _measure_gaps(self, reporter: RunReporter) -> None:
+        """Score the reference programs by which gaps are measured.
+
+        Raises:
+            Interrupted: a request to stop has kept some from being scored. The run is then continued there.
+        """
+        stop = self._stop.requested
+        self._records.measure_gaps(partial(measure, self._plan, begins=reporter.gaps_measured, stop_wanted=stop))
+        if self._records.gaps_left:
+            raise self._interrupted()
 
     def _dispatch(
         self,
@@ -232,10 +245,6 @@ class Run:
     ) -> tuple[tuple[Results, ...], ReplayReport | None]:
         """Record the end of the run, and report it."""
         plan, replay = self._plan, None
-        if write and failure is None:
-            self._records.measure_gaps(
-                partial(measure, plan, begins=reporter.gaps_measured, stop_wanted=self._stop.requested)
-            )
         rows, outcomes = self._records.complete(failure, lambda job, row: reporter.notify(JobSkipped(job, row)))
         if write:
             reporter.notify(_jobs_ended(rows, failure))

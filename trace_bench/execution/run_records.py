@@ -25,6 +25,9 @@ from trace_bench.records.rows import is_final, skipped_row
 from trace_bench.records.tables import LiveTables, write_files_index, write_standings
 from trace_bench.sandbox.errors import EngineRefused
 
+Measured = tuple[tuple[Yardstick, ...], int]
+"""Yardsticks, and the number of those that a stop has kept from being measured."""
+
 
 def write_records(plan: RunPlan) -> None:
     """Write snapshot, salt, lock, environment and manifest. The manifest holds the outcomes of reused jobs."""
@@ -50,12 +53,14 @@ class RunRecords:
     Attributes:
         rows: results by job id.
         skip_reasons: by job id, why a job did not start.
+        gaps_left: number of reference programs that a stop has kept from being scored. The run is not finished then.
     """
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self.rows: dict[str, Results] = dict(plan.reused)
         self.skip_reasons = {job.job_id: job.reason for job in plan.jobs if job.decision == "skip"}
+        self.gaps_left = 0
         self._tables = LiveTables(plan.layout, [job.job_id for job in plan.jobs], plan.config.tags)
         for row in plan.reused.values():
             self._tables.put(row)
@@ -103,11 +108,11 @@ class RunRecords:
                 on_skipped(job, row)
         return tuple(self._tables.rows()), outcomes
 
-    def measure_gaps(self, measure: Callable[[Sequence[Results], Sequence[Yardstick]], Sequence[Yardstick]]) -> None:
-        """Put the gaps into the rows, by yardsticks that `measure` returns for rows and known yardsticks."""
+    def measure_gaps(self, measure: Callable[[Sequence[Results], Sequence[Yardstick]], Measured]) -> None:
+        """Put the gaps into the rows, by the yardsticks that `measure` returns for rows and known yardsticks."""
         layout = self._plan.layout
         known = read_optional(Yardsticks, layout.yardsticks)
-        found = tuple(measure(tuple(self.rows.values()), known.yardsticks if known is not None else ()))
+        found, self.gaps_left = measure(tuple(self.rows.values()), known.yardsticks if known is not None else ())
         if not found:
             return
         write_json(layout.yardsticks, Yardsticks(yardsticks=found))
@@ -136,7 +141,7 @@ class RunRecords:
         if plan.recording is not None:
             report = self._compare(plan.recording, rows)
             write_json(layout.replay, report)
-        if all(map(is_final, rows)):
+        if all(map(is_final, rows)) and not self.gaps_left:
             # No job can use the salt any more, and a repetition of the run needs it. With it in the lock, the run
             # counts as finished: everything else must have been written.
             write_json(layout.lock, plan.lock.model_copy(update={"salt": plan.salt}))

@@ -27,6 +27,7 @@ from trace_bench.display.log import entry
 from trace_bench.display.text import clean_line
 from trace_bench.errors import TraceBenchError
 from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.sandboxes import NotStarted
 from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -56,11 +57,11 @@ def measure(
     *,
     begins: Callable[[int], None] = lambda _: None,
     stop_wanted: Callable[[], str | None] = lambda: None,
-) -> tuple[Yardstick, ...]:
-    """The yardstick of every problem of which a job of `rows` has a score and whose task has a reference program.
+) -> tuple[tuple[Yardstick, ...], int]:
+    """The yardstick of every problem of which a job of `rows` has a score and whose task has a reference program, and
+    the number of those that a stop has kept from being measured.
 
-    A yardstick that cannot be measured says why in `problem`; those that a stop has kept from being measured are left
-    out. Up to ``max_workers`` sandboxes at a time.
+    A yardstick that cannot be measured says why in `problem`. Up to ``max_workers`` sandboxes at a time.
 
     Args:
         known: yardsticks that an earlier controller of the run has measured.
@@ -78,7 +79,7 @@ def measure(
     if rest:
         begins(len(rest))
         found |= _measured(plan, rest, blanks, stop_wanted)
-    return tuple(found[problem] for problem in wanted if problem in found)
+    return tuple(found[problem] for problem in wanted if problem in found), len(wanted) - len(found)
 
 
 def _wanted(plan: RunPlan, rows: Iterable[Results]) -> dict[Problem, PlannedJob]:
@@ -155,7 +156,7 @@ def _one(plan: RunPlan, runner: AttemptRunner, planned: PlannedJob, blank: Yards
         job = runner.layout.job(planned.job_id)
         meta = read_meta(job)
         result = last_result(job, meta) if meta is not None else None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, NotStarted):
         return None
     except (TraceBenchError, OSError) as error:
         problem, result = str(error), None

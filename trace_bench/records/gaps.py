@@ -138,6 +138,8 @@ def sentences(yardsticks: Sequence[Yardstick]) -> list[str]:
         what = "the task's reference program on the same instances"
         if known:
             what = f"the best known score ({known} of {every} instances), else {what}"
+        if known == every:
+            what = "the best known score"
         found.append(f"gap: 0 is the template, 1 is {what}.")
     for each in yardsticks:
         if each.problem:
