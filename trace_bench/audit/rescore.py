@@ -7,35 +7,32 @@ limits, and run where candidates run.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_bench.artifacts.contract import Split, State
 from trace_bench.artifacts.derived import ReplayDifference
 from trace_bench.artifacts.jsonio import canonical, dumps
-from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
+from trace_bench.artifacts.layout import RESULT, JobLayout
 from trace_bench.artifacts.outputs import StateKind, StateScores, WorkerResult
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.reproduction import JobReproduction, ScoreCheck, Verdict
 from trace_bench.audit.reading import Folder, Unreadable
 from trace_bench.audit.reproduce import Prepared
 from trace_bench.errors import Interrupted
+from trace_bench.execution.aside import runner_aside
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.replay import ReplayProvider
 from trace_bench.gateway.server import Gateway
-from trace_bench.identity import run_id
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.prepare import PreparedJob
+from trace_bench.planning.prepare import scoring_only
 from trace_bench.records.replay_check import same
 from trace_bench.records.rows import is_final
-from trace_bench.sandbox.uids import UidBlocks
 
 STATES: tuple[StateKind, ...] = ("initial", "best", "final")
 SCORE = "score"
@@ -73,20 +70,11 @@ def rescore(prepared: Prepared, *, stop_wanted: Callable[[], str | None] = lambd
     def stop(_: str) -> str | None:
         return stop_wanted() or ("interrupted" if broken else None)
 
-    with tempfile.TemporaryDirectory(prefix="trace-bench-score-") as folder:
-        layout = RunLayout(Path(folder) / run_id(datetime.now(UTC), plan.config_hash, "score")).make()
-        provider: Provider = ReplayProvider(
-            lambda job_id: replace(recording.recorded(job_id), phase="score"), keep=plan.config.max_workers + 1
-        )
-        runner = AttemptRunner(
-            backend=plan.backend,
-            gateway=Gateway({str(model.id): provider for model in plan.lock.models}),
-            uids=UidBlocks(plan.backend.default_uid_base),
-            layout=layout,
-            taken=plan.backend.uid_bases_in_use,
-            stop_wanted=stop,
-            recording=recording,
-        )
+    provider: Provider = ReplayProvider(
+        lambda job_id: replace(recording.recorded(job_id), phase="score"), keep=plan.config.max_workers + 1
+    )
+    gateway = Gateway({str(model.id): provider for model in plan.lock.models})
+    with runner_aside(plan, "score", gateway, stop, recording) as runner:
         scored: list[JobReproduction] = []
         with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="score") as pool:
             try:
@@ -124,13 +112,6 @@ def _score_job(
             break
     with Folder(runner.layout.root) as folder:
         return _compare(prepared, planned, _Scored(folder, runner.layout.job(planned.job_id), row), states, recorded)
-
-
-def scoring_only(plan: PreparedJob, run: str, states: Mapping[StateKind, State]) -> PreparedJob:
-    """`plan` as a job of `run` that scores `states`, and trains nothing."""
-    spec = plan.spec.model_copy(update={"run_id": run, "states_given": True})
-    meta = plan.meta.model_copy(update={"run_id": run})
-    return replace(plan, spec=spec, meta=meta, states=dumps(dict(states)).encode())
 
 
 def recorded_scores(row: Results, result: WorkerResult | None) -> list[Recorded]:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
-from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import BuildReport, Failure
 from trace_bench.display.text import clean_line
 from trace_bench.errors import Boundary, Interrupted, TraceBenchError
+from trace_bench.execution.aside import runner_aside
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.session import NoListener
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.identity import run_id
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import PreparedJob
 from trace_bench.planning.requirements import MemoryPool
-from trace_bench.sandbox.uids import UidBlocks
 
 _STUB = ModelRef(id="stub")
 
@@ -82,17 +77,7 @@ def check_problems(
     def stop(_: str) -> str | None:
         return stop_wanted() or ("interrupted" if broken else None)
 
-    with tempfile.TemporaryDirectory(prefix="trace-bench-validate-") as folder:
-        # An id of its own: a run that takes up what was left of it must not take up a sandbox that only built.
-        layout = RunLayout(Path(folder) / run_id(datetime.now(UTC), plan.config_hash, "validate"))
-        runner = AttemptRunner(
-            backend=plan.backend,
-            gateway=Gateway({"stub": StubProvider()}),
-            uids=UidBlocks(plan.backend.default_uid_base),
-            layout=layout.make(),
-            taken=plan.backend.uid_bases_in_use,
-            stop_wanted=stop,
-        )
+    with runner_aside(plan, "validate", Gateway({"stub": StubProvider()}), stop) as runner:
 
         def check(planned: PlannedJob) -> ProblemCheck | None:
             if stop(planned.job_id):
@@ -100,7 +85,7 @@ def check_problems(
             if (unmet := plan.unmet.get(planned.job_id)) is not None:
                 return _unbuilt(planned, unmet)
             given = programs.get(planned.task_id, {})
-            return _check(runner, ending_early(plan.prepare(planned), layout.run_id, until, given))
+            return _check(runner, ending_early(plan.prepare(planned), runner.layout.run_id, until, given))
 
         done = 0
         with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="build") as pool:

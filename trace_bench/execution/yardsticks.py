@@ -7,18 +7,15 @@ does, held-out instances included. Equal yardsticks of earlier runs are reused.
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.derived import Yardstick
-from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
-from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.outputs import ExampleScore, WorkerResult
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_json
@@ -26,20 +23,20 @@ from trace_bench.config.frozen import thaw
 from trace_bench.display.log import entry
 from trace_bench.display.text import clean_line
 from trace_bench.errors import TraceBenchError
+from trace_bench.execution.aside import runner_aside
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.sandboxes import NotStarted
 from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.homes import cache_home
-from trace_bench.identity import digest, run_id
+from trace_bench.identity import digest
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.prepare import PreparedJob
+from trace_bench.planning.prepare import PreparedJob, scoring_only
 from trace_bench.records.gaps import Problem, has_span, own_score, problem_of
 from trace_bench.records.reading import last_result, read_meta
 from trace_bench.records.rows import NORMALISED
-from trace_bench.sandbox.uids import UidBlocks
 from trace_bench.suites.code_task import PARAMETER
 from trace_bench.suites.forms import candidates_of, form_of
 
@@ -124,17 +121,7 @@ def _measured(
     blanks: Mapping[Problem, Yardstick],
     stop_wanted: Callable[[], str | None],
 ) -> dict[Problem, Yardstick]:
-    with tempfile.TemporaryDirectory(prefix="trace-bench-yardsticks-") as folder:
-        # An id of its own: a run that is continued must not adopt a sandbox of a reference program.
-        layout = RunLayout(Path(folder) / run_id(datetime.now(UTC), plan.config_hash, "yardsticks")).make()
-        runner = AttemptRunner(
-            backend=plan.backend,
-            gateway=Gateway({"stub": StubProvider()}),
-            uids=UidBlocks(plan.backend.default_uid_base),
-            layout=layout,
-            taken=plan.backend.uid_bases_in_use,
-            stop_wanted=lambda _: stop_wanted(),
-        )
+    with runner_aside(plan, "yardsticks", Gateway({"stub": StubProvider()}), lambda _: stop_wanted()) as runner:
         with ThreadPoolExecutor(workers_for(plan, list(rest.values())), thread_name_prefix="yardstick") as pool:
             made = {p: pool.submit(_one, plan, runner, planned, blanks[p]) for p, planned in rest.items()}
         return {p: each for p, outcome in made.items() if (each := outcome.result()) is not None}
@@ -174,10 +161,9 @@ def _one(plan: RunPlan, runner: AttemptRunner, planned: PlannedJob, blank: Yards
 def _scoring(prepared: PreparedJob, run: str, plan: RunPlan, planned: PlannedJob, program: str) -> PreparedJob:
     """`prepared` as a job of `run` that scores `program` as its best state, without a model or a budget."""
     source = (plan.material[planned.task_id].task.folder / program).read_text(encoding="utf-8")
-    changes = {"run_id": run, "model": _STUB}
-    spec = prepared.spec.model_copy(update={**changes, "states_given": True, "budget": Budget(), "stop_at": None})
-    meta = prepared.meta.model_copy(update=changes)
-    return replace(prepared, spec=spec, meta=meta, states=dumps({"best": {PARAMETER: source}}).encode())
+    scoring = scoring_only(prepared, run, {"best": {PARAMETER: source}})
+    spec = scoring.spec.model_copy(update={"model": _STUB, "budget": Budget(), "stop_at": None})
+    return replace(scoring, spec=spec, meta=scoring.meta.model_copy(update={"model": _STUB}))
 
 
 def _filled(blank: Yardstick, result: WorkerResult | None, problem: str) -> Yardstick:

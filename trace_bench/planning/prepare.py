@@ -6,7 +6,7 @@ Done when the job starts: a plan of a hundred thousand jobs holds only a `Planne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,12 @@ from trace_bench.artifacts.contract import (
     ModelRef,
     ObjectiveSpec,
     OptimizerRef,
+    State,
     TaskRef,
     TrainerRef,
 )
+from trace_bench.artifacts.jsonio import dumps
+from trace_bench.artifacts.outputs import StateKind
 from trace_bench.artifacts.records import ImageRecord, JobMeta
 from trace_bench.config.frozen import thaw
 from trace_bench.config.models import RunConfig, SandboxConfig
@@ -130,6 +133,13 @@ def prepare(  # long, as it lists the fields of three values
         services=task.suite.services,
         task_folder=task.folder,
     )
+
+
+def scoring_only(prepared: PreparedJob, run: str, states: Mapping[StateKind, State]) -> PreparedJob:
+    """`prepared` as a job of `run` that scores `states`, and trains nothing."""
+    spec = prepared.spec.model_copy(update={"run_id": run, "states_given": True})
+    meta = prepared.meta.model_copy(update={"run_id": run})
+    return replace(prepared, spec=spec, meta=meta, states=dumps(dict(states)).encode())
 
 
 _OF_SPEC = (
