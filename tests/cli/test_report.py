@@ -85,6 +85,7 @@ def test_where_a_report_cannot_be(recorded: RunLayout, tmp_path: Path) -> None:
 
 def test_the_command_says_where_the_report_is_and_a_mistake_in_one_line(recorded: RunLayout, tmp_path: Path) -> None:
     done = cli("report", str(recorded.root), "-o", "r.md", "--no-audit", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "r.md\n"), done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "r.md\n", ""), "all of the run was read"
+    assert "gap: 0 is the template, 1 is the task's reference program" in (tmp_path / "r.md").read_text()
     done = cli("report", "nothing", cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith("error: there is no run 'nothing'") and not done.stdout

@@ -99,7 +99,7 @@ def caveats(summary: Summary) -> str:
     """The facts that a reader needs before quoting a number, in one line."""
     found = [line.rstrip(".") for line in notes(summary)]
     if summary.averaged:
-        found.append("scores are normalised: 0 is the template or a failure, 1 the best known score or the bound")
+        found.append("scores are normalised: 0 is the template or a failure, 1 the reference or the bound")
     if any(_proposals(group) for group in summary.groups):
         found.append("proposals: new/duplicate/unusable answers of the model")
     sizes = {e.n for group in summary.groups for e in (group.test, group.normalised_test, group.score) if e.coverage}

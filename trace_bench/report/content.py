@@ -130,6 +130,8 @@ class Report:
         bounds: lowest and highest normalised score of the tasks that declare them, and `score_bounds` of their score.
         steps: `trace_bench.analysis.frames.steps_frame` of the jobs that count, with ``source``, ``task`` and
             ``configuration``.
+        notes: what could not be read, and why.
+        remarks: sentences that belong to the scores: the hardware, and what gaps are measured by.
         answers: sentences about the models' unusable answers, by configuration.
     """
 
@@ -139,6 +141,7 @@ class Report:
     configurations: tuple[str, ...]
     steps: pd.DataFrame
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     signs: Mapping[str, float] = field(default_factory=dict)
     bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     score_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
@@ -168,8 +171,8 @@ class Report:
             ours = jobs[jobs["source"] == number]
             objectives |= objectives_of(zip(ours["task"], ours["job_id"], strict=True), recorded(source.layout))
         notes = [note for source in sources for note in source.notes]
-        notes += filter(None, [hardware_sentence(row.hardware for row in rows)])
-        notes += [sentence for source in sources for sentence in gap_sentences(source.layout)]
+        remarks = [sentence for source in sources for sentence in gap_sentences(source.layout)]
+        remarks += filter(None, [hardware_sentence(row.hardware for row in rows)])
         return cls(
             sources=tuple(sources),
             jobs=jobs,
@@ -177,6 +180,7 @@ class Report:
             configurations=tuple(dict.fromkeys(jobs["configuration"])),
             steps=_steps(sources, jobs, notes),
             notes=tuple(dict.fromkeys(notes)),
+            remarks=tuple(dict.fromkeys(remarks)),
             signs=dict(zip(jobs["task"], jobs["sign"], strict=True)),
             bounds={task: normalised_range(objective) for task, objective in objectives.items()},
             score_bounds={task: score_range(objective) for task, objective in objectives.items()},

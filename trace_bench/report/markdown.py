@@ -32,11 +32,12 @@ def markdown(report: Report) -> str:
         else "Nothing yet."
     )
     for matrix in matrices(report):
-        parts.append("Normalised held-out means over seeds: 0 is the template or a failure, 1 the best known score or "
-                     "the bound."
+        parts.append("Normalised held-out means over seeds: 0 is the template or a failure, 1 the reference or the "
+                     "bound."
                      if matrix.normalised else
                      "Tasks without a normalised held-out score: the rank within the task, and the mean.")  # fmt: skip
         parts += _table(tables.matrix_table(matrix))
+    parts += map(_text, report.remarks)
     if report.answers:
         parts += ["### Unusable answers", "\n".join(f"* {_text(sentence)}" for sentence in report.answers)]
     speedups = tables.kernels(report)

@@ -222,7 +222,7 @@ def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, 
             continue  # it is on the first screen
         caption = (
             "Colour and number: mean over seeds of the normalised held-out score: the gap, from the template (0) to "
-            "the best known score (1), where the task has one; else from a failure (0) to the bound or target (1)."
+            "the reference (1), where the task has one; else from a failure (0) to the bound or target (1)."
             if matrix.normalised
             else "Tasks without a normalised held-out score: colour is the rank within the task, the number the mean "
             "in its own units."
@@ -243,6 +243,7 @@ def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, 
         )
         html += _folded("each task in its own units", by_task + _note(caption))
     html = html or _note(NOTHING)
+    html += "".join(map(_note, report.remarks))
     if report.answers:
         html += f"<h3>Unusable answers</h3><p class=note>{'<br>'.join(map(html_text, report.answers))}</p>"
     return html

@@ -162,7 +162,7 @@ def overall(report: Report, over: Sequence[Overall]) -> Table | None:
     believed = coverage_text(over[0].held_out.coverage)
     notes = (
         "Means over tasks of each task's mean over seeds of the normalised score: the gap, from the template (0) to "
-        "the best known score (1), where a task has one; else from a failure (0) to the bound or target (1). The "
+        "the reference (1), where a task has one; else from a failure (0) to the bound or target (1). The "
         "interval is Student's t over the tasks (arXiv:2411.00640, section 2.2), over the seeds of a single task, cut "
         "at the score's declared bounds"
         + (f"; of so few values it holds the true mean in {believed} of simulations. " if believed != "-" else ". ")
