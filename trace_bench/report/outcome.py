@@ -180,7 +180,7 @@ def outcome_figure(report: Report, over: Sequence[Overall], style: Style) -> Fig
         data.append({**common, "x": [mean], "y": [name], "error_x": bars, "marker": marker, "text": text})
     tasks = len(shown[0].of_task)
     title = f"normalised held-out score: mean over {tasks} tasks" if tasks > 1 else "normalised held-out score"
-    title += f", {100 * LEVEL:g} % CI; 1 is the best known score or the bound"
+    title += f", {100 * LEVEL:g} % CI; 1 is the reference or the bound"
     layout = {
         "showlegend": False,
         "xaxis": {"title": {"text": title}, "zeroline": False},

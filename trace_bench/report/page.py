@@ -194,9 +194,9 @@ def _outcome(
     html += _figure(figure, drawn) if figure is not None else ""
     verdicts = sorted({tables.verdict_sentence(source.audit) for source in report.sources})
     facts = [
-        f"{len(jobs)} jobs: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts.get(name)),
-        f"{len(report.tasks)} tasks",
-        f"{len(report.configurations)} configurations",
+        f"{_number(len(jobs), 'job')}: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts.get(name)),
+        _number(len(report.tasks), "task"),
+        _number(len(report.configurations), "configuration"),
         f"{dollars(float(jobs['cost_usd'].sum()))} US dollars",
         f"audit: {'; '.join(verdicts)}",
     ]
@@ -212,6 +212,10 @@ def _outcome(
             f"own score; {caption}.</p>"
         )
     return html
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _leaderboard(report: Report, over: Sequence[outcome.Overall], style: Style, drawn: list[Figure]) -> str:
