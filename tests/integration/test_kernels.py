@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.integration.cli import REPOSITORY, cli
+from tests.integration.cli import REPOSITORY, cli, write_config
 from tests.suites.kernelbench.test_inline import ENDLESS
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -62,21 +63,22 @@ def test_the_shipped_config_finds_faster_kernels_and_finds_the_same_correct_agai
     kernels: Path, tmp_path: Path
 ) -> None:
     found: list[dict[str, dict[str, str]]] = []
-    for again in ("first", "second"):
+    shipped = yaml.safe_load((REPOSITORY / "configs" / "kernelbench_cpu.yaml").read_text())
+    for again, tasks in (("first", 6), ("second", 2)):
         runs = tmp_path / again
-        done = cli("run", str(REPOSITORY / "configs" / "kernelbench_cpu.yaml"), "--runs-dir", str(runs), home=kernels,
-                   timeout=900)  # fmt: skip
+        config = write_config(tmp_path, **shipped | {"tasks": shipped["tasks"][:tasks]})
+        done = cli("run", str(config), "--runs-dir", str(runs), home=kernels, timeout=900)
         assert done.returncode == 0, done.stderr
         found.append(rows_of(runs))
+    assert [len(rows) for rows in found] == [6, 2]
     for rows in found:
-        assert len(rows) == 6
         assert {(row["status"], row["integrity"]) for row in rows.values()} == {("ok", "protected")}
         assert all("torch 2.13.0+cpu" in row["hardware"] for row in rows.values())
         faster = [task for task, row in rows.items() if float(row["score_best"]) > 1.1 * float(row["score_initial"])]
-        assert len(faster) >= 4, rows
+        assert len(faster) >= len(rows) * 2 / 3, rows
     scores = ("score_initial", "score_best", "score_test")
     first, second = ({task: [float(row[key]) > 0 for key in scores] for task, row in rows.items()} for rows in found)
-    assert first == second
+    assert second == {task: first[task] for task in second}
 
 
 CPP = """

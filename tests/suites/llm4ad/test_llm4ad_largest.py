@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import process_time
 from typing import Any
 
@@ -26,10 +27,19 @@ LARGEST: list[tuple[str, dict[str, Any]]] = [
 def test_the_reference_ends_well_within_the_limit(name: str, largest: dict[str, Any]) -> None:
     one = task_of(f"llm4ad:optimization/co_bench/{name}_co_bench")
     instance = one.module.instance(np.random.default_rng(2), **one.settings(**largest))
-    begin = process_time()
-    score = one.play(one.program("reference"), instance)
-    assert process_time() - begin < 8, "the limit is 10 seconds; this is about twice what it should take"
+    slowness = seconds_of(lambda: sum(range(10**7))) / 0.2  # a busy machine, or an old one, is several times slower
+    scores: list[Any] = []
+    taken = seconds_of(lambda: scores.append(one.play(one.program("reference"), instance)))
+    (score,) = scores
+    assert taken < 8 * max(slowness, 1), "the limit is 10 seconds; this is about twice what it should take"
     assert one.judge.normalised(instance, score) > 0
+
+
+def seconds_of(work: Callable[[], Any]) -> float:
+    """Of a processor."""
+    begin = process_time()
+    work()
+    return process_time() - begin
 
 
 @pytest.mark.parametrize(("name", "largest"), LARGEST)

@@ -27,7 +27,7 @@ def solve(
     first = [list(row) for row in rows]
     costs = [cost(row, timed(row, planes, separation), planes, separation) for row in rows]
     best = (sum(costs), rows[:])
-    trials = min(TRIALS, 200 * num_planes, 15_000_000 // (num_planes**2 + 500))
+    trials = min(TRIALS, 200 * num_planes, 15_000_000 // (num_planes**2 + 500), 1_600_000_000 // num_planes**3)
     heat = 0.03 * sum(costs) if LEVEL > 3 and best[0] < float("inf") else 0.0
     for _ in range(trials):
         heat *= 0.002 ** (1 / trials)

@@ -43,6 +43,7 @@ def improve(groups, data, mean, k):
     away = np.zeros((k, data.shape[1])) - mean
     np.add.at(away, groups, data)
     idle, i = 0, 0
+    seen = np.arange(min(len(data), max(16_000 // data.shape[1], 1)))  # of very many, each swaps with those behind it
     while idle < len(data):
         a, row = groups[i], data[i]
         now = np.abs(away).sum(axis=1)
@@ -52,13 +53,14 @@ def improve(groups, data, mean, k):
             moves[:] = 0
         gain, b, shift, back = moves.max(), int(moves.argmax()), row, None
         if LEVEL >= 3:
-            change = data - row
-            swaps = now[a] + now[groups] - np.abs(away[a] + change).sum(axis=1)
-            swaps -= np.abs(away[groups] - change).sum(axis=1)
-            swaps[groups == a] = 0
+            others = (i + seen) % len(data) if len(seen) < len(data) else seen
+            change, theirs = data[others] - row, groups[others]
+            swaps = now[a] + now[theirs] - np.abs(away[a] + change).sum(axis=1)
+            swaps -= np.abs(away[theirs] - change).sum(axis=1)
+            swaps[theirs == a] = 0
             if swaps.max() >= gain:
-                back = int(swaps.argmax())
-                gain, b, shift = swaps[back], groups[back], row - data[back]
+                back = int(others[swaps.argmax()])
+                gain, b, shift = swaps.max(), groups[back], row - data[back]
         idle += 1
         if gain > 1e-9:
             away[a] -= shift
