@@ -7,6 +7,7 @@ From Python, what the command ``trace-bench`` does:
     config = trace_bench.load_config({"tasks": ["internal:numeric_param"], "trainers": ["PrioritySearch"]})
     jobs = trace_bench.expand(config)     # what would run
     result = trace_bench.run(config)      # a RunResult: rows, layout, ok, and frames: result.jobs()
+    result = trace_bench.run(config, budget=trace_bench.Budget(calls=60))
     result = trace_bench.open_run("latest")
 """
 
@@ -16,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trace_bench.api import Budget as Budget
     from trace_bench.api import RunResult as RunResult
     from trace_bench.api import expand as expand
     from trace_bench.api import load_config as load_config
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     from trace_bench.api import run as run
 
 __version__ = "0.1.0"
-__all__ = ["RunResult", "__version__", "expand", "load_config", "open_run", "run"]
+__all__ = ["Budget", "RunResult", "__version__", "expand", "load_config", "open_run", "run"]
 
 
-_API = ("RunResult", "expand", "load_config", "open_run", "run")
+_API = ("Budget", "RunResult", "expand", "load_config", "open_run", "run")
 _PROTOTYPE = {"BenchRunner": "trace_bench.runner", "RunConfig": "trace_bench.config"}
 """Names that the Trace-Bench prototype has here; see `trace_bench.integrations`."""
 

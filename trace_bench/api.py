@@ -13,6 +13,7 @@ from trace_bench import matrix
 from trace_bench.analysis.leaderboard_table import MOST_ROWS
 from trace_bench.cli.run import DisplayOptions, display_for
 from trace_bench.config import load_config
+from trace_bench.config.models import BudgetConfig as Budget
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
@@ -29,7 +30,7 @@ from trace_bench.planning.completion import complete_models
 from trace_bench.planning.data_sets import with_rows
 from trace_bench.records.runs import find_run
 
-__all__ = ["Job", "RunResult", "expand", "load_config", "open_run", "run"]
+__all__ = ["Budget", "Job", "RunResult", "expand", "load_config", "open_run", "run"]
 
 _LOG = logging.getLogger(__name__)
 Config = RunConfig | str | Path | Mapping[str, Any]
@@ -63,6 +64,7 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> Jobs:
 def run(
     config: Config,
     *,
+    budget: Budget | str | None = None,
     roots: Sequence[Path] = (),
     build: bool = True,
     progress: Subscriber | bool | None = None,
@@ -71,6 +73,8 @@ def run(
     """Run every job of `config` as ``trace-bench run`` does, continuing an unfinished run of it.
 
     Args:
+        budget: what a job may spend, in place of what `config` says: ``Budget(calls=60)``, or ``"calls=60"`` as the
+            option ``--budget`` has it.
         roots: extra folders with task folders.
         build: build images that are missing; False refuses instead.
         progress: True shows the run as it goes on, as a live table in a notebook or a terminal and as lines elsewhere.
@@ -83,7 +87,7 @@ def run(
             Interrupted: after everything that had finished was recorded. A job that fails, or cannot run on this
             machine, raises nothing: see `RunResult.ok`.
     """
-    config = with_warnings(_loaded(config), os.environ)
+    config = with_warnings(_loaded(config, budget), os.environ)
     with _shown(progress) as (notify, say), mirrored(config, notify, say) as subscriber:
         return run_config(config, roots=roots, build=build, subscriber=subscriber, say=say, stop_wanted=stop_wanted)
 
@@ -120,5 +124,12 @@ def open_run(name: str | Path, *, runs_dir: str | Path = "runs") -> RunResult:
     return RunResult.read(find_run(str(name), Path(runs_dir)))
 
 
-def _loaded(config: Config) -> RunConfig:
-    return config if isinstance(config, RunConfig) else load_config(config)
+def _loaded(config: Config, budget: Budget | str | None = None) -> RunConfig:
+    if isinstance(config, RunConfig) and budget is None:
+        return config
+    given = budget.model_dump(exclude_none=True, exclude={"run"}) if isinstance(budget, Budget) else budget
+    overrides = {} if given is None else {"budget": given}
+    if not isinstance(config, RunConfig):
+        return load_config(config, overrides)
+    checked = load_config({"tasks": [task.id for task in config.tasks]}, overrides).budget
+    return config.changed({"budget": checked.model_copy(update={"run": config.budget.run})})

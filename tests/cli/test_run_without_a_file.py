@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -251,3 +253,79 @@ def test_other_commands_take_a_config_in_the_same_way(command: str) -> None:
     for words in ([wrong], ["--config", wrong]):
         done = here(command, *words)
         assert f"{wrong}, line 1: tasks is empty" in done.stdout + done.stderr, (done.stdout, done.stderr)
+
+
+# ----------------------------------------------------------------------------------------------------------- budgets
+
+
+def budget_of(text: str, **file: Any) -> dict[str, Any]:
+    return parse_config({"tasks": [TASKS[0]], **file}, {"budget": text}).budget.model_dump(exclude_none=True)
+
+
+def test_a_budget_is_what_the_file_would_say_and_leaves_that_of_the_run() -> None:
+    assert budget_of("evaluations=200,calls=60,usd=1.5") == {"evaluations": 200, "calls": 60, "usd": 1.5, "run": {}}
+    file = {"budget": {"calls": 5, "tokens": 7, "run": {"usd": 2}}}
+    assert budget_of("calls=9", **file) == {"calls": 9, "run": {"usd": 2.0}}
+    assert budget_of("none", **file) == {"run": {"usd": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "60",
+            "option --budget: '60' is no limit; write one of calls, tokens, usd, seconds, evaluations with a number",
+        ),
+        ("evals=3", "option --budget: 'evals=3' is no limit; "),
+        ("calls=many", "option --budget: budget.calls must be a whole number"),
+        ("calls=-1", "option --budget: budget.calls"),
+        ("calls=[", "option --budget: calls: "),
+        ("", "option --budget: '' is no limit; "),
+    ],
+)
+def test_what_is_no_budget_is_refused(text: str, says: str) -> None:
+    assert said("run", "-t", TASKS[0], "--budget", text).startswith(says)
+
+
+def test_several_searches_get_a_budget_that_is_printed() -> None:
+    trainers = ("-T", "NoOp", "-T", "EoH", "-T", "PrioritySearch")
+    done = here("run", "-t", TASKS[1], *trainers, *LOCAL, "--dry-run")
+    assert done.returncode == 0
+    assert "budget: calls=60 for each job, as several trainers are compared and none is given; --budget " in done.stderr
+    assert "room for 60 proposals" in done.stdout
+    for others in (("--budget", "none"), ("--budget", "calls=9"), ("--trainer", "NoOp")):
+        chosen = trainers[:4] if others[0] == "--trainer" else trainers
+        again = here("run", "-t", TASKS[1], *chosen, *(others if others[0] == "--budget" else ()), *LOCAL, "--dry-run")
+        assert "as several trainers are compared" not in again.stderr
+    config = written(tasks=[TASKS[1]], trainers=["EoH", "PrioritySearch"])
+    done = here("run", config, *LOCAL, "--dry-run")
+    assert "budget: no budget limits what a job spends, so that EoH and PrioritySearch" in done.stderr
+
+
+def test_a_plan_for_programs_has_what_searches_cost() -> None:
+    plan = planned("run", "-t", TASKS[1], "-T", "EoH", "--budget", "evaluations=2")
+    assert plan["notes"] == [
+        "EoH on llm4ad:circle_packing: evaluations=2 has room for 1 proposal after the start, and evaluations=4 for 3"
+    ]
+    (search,) = plan["searches"]
+    assert search["proposal"] == {"evaluations": 1, "calls": 1} and search["room_for"] == 1
+
+
+def test_tables_say_who_spent_more_and_who_had_no_room(tmp_path: Path) -> None:
+    run = ("run", "-t", TASKS[0], "-T", "PrioritySearch", "-T", "BestOfN", *LOCAL, "--quiet")
+    apart = here(*run, "--budget", "none", "--run-id", "apart", "-p", "PrioritySearch.num_steps=1")
+    assert apart.returncode == 0
+    sentence = re.search(
+        r"^BestOfN asked the model \d+ times a job, PrioritySearch \d+: set --budget .*$", apart.stdout, re.M
+    )
+    assert sentence
+    for command in (("show",), ("results",), ("compare", "--by", "trainer")):
+        told = here(command[0], "apart", *command[1:])
+        assert sentence[0].rstrip(".") in " ".join(told.stdout.split()), command
+    done = here("report", "apart", "-o", str(tmp_path / "page.html"))
+    assert done.returncode == 0, done.stderr
+    first = (tmp_path / "page.html").read_text().partition("<p class=outcome>")[2].partition("</p>")[0]
+    assert sentence[0] in html.unescape(first)
+    small = here(*run, "--budget", "evaluations=2", "--run-id", "small")
+    assert "2 jobs judged no proposal before their budget ended" in small.stdout
+    assert "2 jobs judged no proposal" in here("results", "small").stdout

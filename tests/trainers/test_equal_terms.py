@@ -14,6 +14,7 @@ import pytest
 from tests.searches import SEARCHES, endless, only_programs
 from tests.trainers.memory_context import MemoryContext, greeting, numeric, suggest
 from tests.trainers.program_search import constant, program
+from trace_bench.planning.search_costs import amounts_of, costs_of
 from trace_bench.trainers.base import Budget, Slot, StopTraining
 from trace_bench.worker.problem import Problem
 
@@ -99,6 +100,25 @@ def test_calls_are_exact_and_a_larger_budget_only_goes_on(programs: Any, name: s
     assert {c.stop_reason for c in (small, large)} == {"budget"}
     assert seen(small) == seen(large)[: len(small.steps)]
     assert [call.slot for call in small.calls] == [call.slot for call in large.calls[:3]]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_what_a_proposal_costs_is_what_the_plan_estimates(programs: Any, name: str) -> None:
+    """The first is judged with what its trainer declares, and not with one evaluation or one call less."""
+    trainer = SEARCHES[name]
+    costs = costs_of(trainer)
+    assert costs is not None
+    params = {param.name: param.default for param in trainer.params}
+    start, proposal, _ = amounts_of(costs, params, train=4, validate=3)
+    evaluations, calls = (first + each for first, each in zip(start, proposal, strict=True))
+    assert judged(searched(programs, name, "value", evaluations=evaluations, calls=calls or None)) >= 1
+    assert judged(searched(programs, name, "value", evaluations=evaluations - 1)) == 0
+    if calls:
+        assert judged(searched(programs, name, "value", calls=calls - 1)) == 0
+
+
+def judged(context: MemoryContext) -> int:
+    return len({step.candidate for step in context.steps if step.parents})
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -14,9 +14,10 @@ import pandas as pd
 from trace_bench.analysis import testing
 from trace_bench.analysis.axes import Axis, axes, warning
 from trace_bench.analysis.bounds import cut, of_difference
-from trace_bench.analysis.comparison_groups import UNIT, ComparisonGroup, pairing
+from trace_bench.analysis.comparison_groups import UNIT, ComparisonGroup, pairing, short_names
 from trace_bench.analysis.comparison_metric import Metric, chosen, counting, ranges, units_with
 from trace_bench.analysis.paired import Array, Effect, paired_effects, paired_interval, student_alpha
+from trace_bench.analysis.spending import SPENT, Spending, no_room_sentence, spread_sentence
 from trace_bench.analysis.statistics import Interval
 from trace_bench.analysis.testing import Share
 from trace_bench.artifacts.contract import Direction
@@ -135,7 +136,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Compared:
-    """The content of a comparison, for all displays. `split`: as of `ComparisonGroup`."""
+    """The content of a comparison, for all displays. `split`: as of `ComparisonGroup`. `spending`: sentences as of
+    `trace_bench.analysis.spending`."""
 
     metric: Metric
     level: float
@@ -145,6 +147,7 @@ class Compared:
     parts: tuple[Outcome, ...]
     comparisons: tuple[Comparison, ...]
     split: str = ""
+    spending: tuple[str, ...] = ()
 
     @property
     def alpha(self) -> float:
@@ -218,7 +221,20 @@ def compare(
     bounded = tuple(
         _within(one, ranges(parts[0], what, groups.units)) for one, groups in zip(adjusted, grouped, strict=True)
     )
-    return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, bounded, parts[0].split)
+    return Compared(what, level, tests, unprotected, failures_as_worst, outcomes, bounded, parts[0].split,
+                    _spending(parts, scored))  # fmt: skip
+
+
+def _spending(parts: Sequence[ComparisonGroup], scored: Sequence[pd.DataFrame]) -> tuple[str, ...]:
+    names = short_names([part.name for part in parts])
+    jobs = [
+        (name, part.source.layout, row)
+        for name, part, frame in zip(names, parts, scored, strict=True)
+        for row in frame[[UNIT, "job_id", "trainer_id", *SPENT]].itertuples(index=False)
+    ]
+    spread = spread_sentence(Spending(name, getattr(row, UNIT), row) for name, _, row in jobs)
+    no_room = no_room_sentence((row, run.job(row.job_id)) for _, run, row in jobs)
+    return tuple(filter(None, (spread, no_room)))
 
 
 # --------------------------------------------------------------------------------------------------------- pairing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,14 @@ class ComparisonGroup:
         return dict(
             Counter(f"{b}:{k}" for b, k in zip(failed["failure_boundary"], failed["failure_kind"], strict=True))
         )
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Names of parts without the keys of their conditions, if they still differ."""
+    whole = [quoted(text, 100) for text in names]
+    bare = [re.sub(r"(^|[ ,])(?:trainer|variant|model|optimizer)=", r"\1 ", text).replace(", ", " ") for text in whole]
+    bare = [" ".join(text.split()) for text in bare]
+    return bare if len(set(bare)) == len(names) else whole
 
 
 def read_source(layout: RunLayout) -> Source:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trace_bench.analysis.comparison import Compared, Comparison, Outcome, TaskDifference
+from trace_bench.analysis.comparison_groups import short_names
 from trace_bench.analysis.comparison_metric import NOT_HELD_OUT
 from trace_bench.analysis.comparison_power import detected, interval, methods, name, needed, p_value, short, signed
 from trace_bench.analysis.paired import Effect
@@ -138,10 +139,7 @@ def caveats(done: Compared) -> str:
 
 def labels_of(done: Compared) -> list[str]:
     """Short names of the parts: without the keys of their conditions, if the names still differ."""
-    names = [name(part.name) for part in done.parts]
-    bare = [re.sub(r"(^|[ ,])(?:trainer|variant|model|optimizer)=", r"\1 ", text).replace(", ", " ") for text in names]
-    bare = [" ".join(text.split()) for text in bare]
-    return bare if len(set(bare)) == len(names) else names
+    return short_names([part.name for part in done.parts])
 
 
 # ------------------------------------------------------------------------------------------------------------ parts
@@ -179,6 +177,7 @@ def notes(done: Compared) -> list[str]:
         found.append(f"{unprotected} unprotected jobs are left out; --unprotected counts them")
     hardware = hardware_sentence(one for part in done.parts for one in part.hardware)
     found += [f"DIFFERENT HARDWARE: {hardware.rstrip('.')}"] if hardware else []
+    found += [f"BUDGETS: {text.rstrip('.')}" for text in done.spending]
     flagged = sum(part.flagged for part in done.parts)
     if flagged:
         found.append(f"{flagged} jobs that count have integrity flags; trace-bench show RUN says which")

@@ -133,15 +133,20 @@ def left_out_sentence(rows: Sequence[LeaderboardRow]) -> str:
     return f"seeds: those that count, of all; in no mean: {', '.join(parts)}"
 
 
-def run_html(run_id: str, rows: Sequence[Results], planned: int) -> str:
-    """The outcome of a run's jobs and its leaderboard, as HTML for a notebook."""
+def run_html(run_id: str, rows: Sequence[Results], planned: int, spending: Sequence[str] = ()) -> str:
+    """The outcome of a run's jobs and its leaderboard, as HTML for a notebook.
+
+    Args:
+        spending: sentences about it (`trace_bench.analysis.spending`).
+    """
     board = displayed_leaderboard(rows)
     table = leaderboard_table(board)
     named = [(f"{row[0]} ({BETTER[of.score_direction]})", *row[1:]) for row, of in zip(table.rows, board, strict=True)]
     whole = Table.of(table.columns, named).only(_IN_NOTEBOOKS).first(MOST_ROWS)
     shown = html(whole) if board else html_paragraph(EMPTY)
-    notes = html_paragraph(left_out_sentence(board)) + html_paragraph(hardware_sentence(row.hardware for row in board))
-    return f"<p><b>{html_text(run_id)}</b> {html_text(_outcome(rows, planned))}</p>{shown}{notes}"
+    notes = [left_out_sentence(board), hardware_sentence(row.hardware for row in board), *spending]
+    head = f"<p><b>{html_text(run_id)}</b> {html_text(_outcome(rows, planned))}</p>"
+    return head + shown + "".join(map(html_paragraph, notes))
 
 
 def _outcome(rows: Sequence[Results], planned: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trace_bench.analysis.leaderboard_table import leaderboard_lines, left_out_sentence
+from trace_bench.analysis.spending import spending_sentences
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.displays import why
@@ -46,6 +47,7 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
         inert_sentence(ended),
         _answers_sentence(layout, ended),
         *gap_sentences(layout),
+        *spending_sentences(layout, rows),
     ):
         if sentence:
             emit(sentence)

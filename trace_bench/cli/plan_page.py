@@ -9,7 +9,7 @@ from typing import Any
 
 from trace_bench.cli.json_events import job_fields
 from trace_bench.cli.machine import host_sentence
-from trace_bench.config.models import RunConfig
+from trace_bench.config.models import BudgetConfig, RunConfig
 from trace_bench.display.console import emit, emit_block, emit_json, note
 from trace_bench.display.table import Table, dollars
 from trace_bench.display.terminal import plain_lines
@@ -18,6 +18,7 @@ from trace_bench.execution.plan_estimate import HostCapacity, PlanEstimate, Sand
 from trace_bench.execution.start import dry_run
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import Decision
+from trace_bench.planning.search_costs import SearchCost
 
 DECISIONS: tuple[Decision, ...] = ("run", "adopt", "reuse", "skip")
 
@@ -43,6 +44,8 @@ def print_dry_run(
             "manifest": str(layout.manifest) if plan.continued else None,
             "continued": plan.continued,
             "warnings": list(plan.warnings),
+            "notes": list(plan.notes),
+            "searches": [_cost_json(cost, plan.config.budget) for cost in plan.costs],
             "counts": {decision: counts[decision] for decision in DECISIONS},
             **_estimate_json(plan, estimate),
             "jobs": [job_fields(job) for job in plan.jobs],
@@ -51,6 +54,8 @@ def print_dry_run(
     for warning in plan.warnings:
         if warning not in config.warnings:
             note(f"warning: {warning}")
+    for text in plan.notes:
+        note(f"budget: {text}")
     if plan.continued:
         print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
     else:
@@ -100,6 +105,8 @@ def _lines(plan: RunPlan, estimate: PlanEstimate) -> Iterator[tuple[str, str]]:
             yield "host", _host_line(each)
     if estimate.bound is not None:
         yield "sandboxes", bound_sentence(estimate.bound)
+    for cost in plan.costs if plan.config.budget.evaluations or plan.config.budget.calls else ():
+        yield "search", cost_sentence(cost, plan.config.budget)
     if estimate.model_usd is None:
         yield "models", "cost not estimated: no budget.usd and no budget.run.usd"
     elif estimate.model_usd:
@@ -113,6 +120,26 @@ def _host_line(each: HostCapacity) -> str:
 
 def _jobs(count: int) -> str:
     return f"{count} job{'' if count == 1 else 's'}"
+
+
+def cost_sentence(cost: SearchCost, budget: BudgetConfig) -> str:
+    """What a search costs at least, and how many proposals a budget has room for.
+
+    >>> cost = SearchCost("a:b", "EoH", "default", (8, 0), (8, 1), (80, 10))
+    >>> cost_sentence(cost, BudgetConfig(evaluations=60))
+    'EoH  default  a:b: 8 evaluations to start, 8 and 1 call a proposal, 80 and 10 calls a step: room for 6 proposals'
+    """
+    start, proposal, step = cost.start, cost.proposal, cost.step
+    parts = [f"{start[0]} evaluations{f' and {_calls(start[1])}' if start[1] else ''} to start"]
+    parts.append(f"{proposal[0]} and {_calls(proposal[1])} a proposal")
+    parts += [f"{step[0]} and {_calls(step[1])} a step"] if step is not None else []
+    room = cost.proposals(budget)
+    last = "" if room is None else f": room for {room} proposal{'' if room == 1 else 's'}"
+    return f"{cost.trainer_id}  {cost.variant}  {cost.task_id}: {', '.join(parts)}{last}"
+
+
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
 
 
 def bound_sentence(bound: SandboxBound) -> str:
@@ -157,6 +184,21 @@ def _estimate_json(plan: RunPlan, estimate: PlanEstimate) -> dict[str, Any]:
             **{key: getattr(bound, name, None) for key, name in of_bound.items()},
             "prices_lacking": [] if bound is None else list(bound.missing_prices),
         },
+    }
+
+
+def _cost_json(cost: SearchCost, budget: BudgetConfig) -> Mapping[str, Any]:
+    def amounts(pair: tuple[int, int] | None) -> Mapping[str, int] | None:
+        return None if pair is None else {"evaluations": pair[0], "calls": pair[1]}
+
+    return {
+        "task_id": cost.task_id,
+        "trainer_id": cost.trainer_id,
+        "variant": cost.variant,
+        "start": amounts(cost.start),
+        "proposal": amounts(cost.proposal),
+        "first_step": amounts(cost.step),
+        "room_for": cost.proposals(budget),
     }
 
 

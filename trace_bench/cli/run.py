@@ -24,8 +24,10 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable, ExitCode, In
 from trace_bench.execution.start import run_config
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.planning.recording import find_recording
+from trace_bench.planning.search_costs import DEFAULT_CALLS, searches
 from trace_bench.records.replay_check import sentences
 from trace_bench.records.rows import is_final
+from trace_bench.trainers.registry import load_trainer
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,28 @@ def _config(path: Path | None, overrides: Mapping[str, Any], replay: str | None)
     if path is None and replay is None:
         if "task" not in overrides:
             raise ConfigError("nothing is named to run; name a config, or tasks with -t; see trace-bench run --help")
-        return parse_config({}, overrides, file="command line")
+        return parse_config({}, with_default_budget(overrides), file="command line")
     if path is not None:
         given = {"mode": "replay", "replay_from": replay} if replay is not None else {}
         return load_config(path, {**overrides, **given})
     runs_dir = Path(str(overrides.get("runs_dir", RunConfig.model_fields["runs_dir"].default)))
     return find_recording(replay or "", runs_dir, "option --replay").config_alone(overrides)
+
+
+def with_default_budget(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a run without a config. Several searches without a budget get one, which is printed: by their own
+    parameters one asks the model ten times as often as another."""
+    names = set(overrides.get("trainer", ()))
+    if "budget" in overrides or len(names) < 2:
+        return overrides
+    with contextlib.suppress(ConfigError):  # of a name that is wrong, which is said with all else that is
+        if sum(searches(load_trainer(name)) for name in names) > 1:
+            note(
+                f"budget: calls={DEFAULT_CALLS} for each job, as several trainers are compared and none is given; "
+                "--budget sets another, and --budget none lets each go on as long as its parameters say"
+            )
+            return {**overrides, "budget": f"calls={DEFAULT_CALLS}"}
+    return overrides
 
 
 def _out_of_budget(row: Results) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from trace_bench.analysis.leaderboard_table import BETTER, leaderboard_lines, left_out_sentence
 from trace_bench.analysis.proposals import proposals_text, yields_of
+from trace_bench.analysis.spending import spending_sentences
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.jsonio import JsonError, read_model
@@ -75,7 +76,7 @@ def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: boo
     if len(shown) < len(chosen):
         note(f"and {len(chosen) - len(shown)} more jobs; --all shows them")
     if not states:
-        _print_leaderboard(run.ended)
+        _print_leaderboard(run.about.layout, run.ended)
     if run.about.damage:
         note(f"damaged: {run.about.damage}")
 
@@ -250,7 +251,7 @@ def _jobs_table(lines: Sequence[JobLine], *, arrows: bool) -> Table:
     return Table.of(columns, rows, shrink=shrink, drop=("tokens", "s", "held-out", "usd"))
 
 
-def _print_leaderboard(rows: Sequence[Results]) -> None:
+def _print_leaderboard(run: RunLayout, rows: Sequence[Results]) -> None:
     ended = [row for row in rows if row.status != "skipped"]
     if not ended:
         return
@@ -259,7 +260,8 @@ def _print_leaderboard(rows: Sequence[Results]) -> None:
     traded = any(row.objective != "scalar" for row in ended)
     emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
     hardware = hardware_sentence(row.hardware for row in ranked)
-    for sentence in (left_out_sentence(ranked), hardware, unprotected_sentence(ended)):
+    spending = spending_sentences(run, rows)
+    for sentence in (left_out_sentence(ranked), hardware, unprotected_sentence(ended), *spending):
         if sentence:
             emit(sentence)
 

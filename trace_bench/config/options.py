@@ -1,11 +1,13 @@
 """Lays the options of a command line over the tables of a config.
 
-Most options replace one key of the top level. Six are no keys, and mean what a file would say in other words:
+Most options replace one key of the top level. Some mean what a file would say in other words:
 
 * ``task``, ``trainer``: ids. They replace the entries of the config. An entry that the file has for an id stays as
   it is.
 * ``model``: names of models. ``stub`` and ``scripted:FILE`` mean mode stub, any other one means mode real.
 * ``param``: ``KEY=VALUE`` is a key of ``trainer_kwargs``, ``TRAINER.KEY=VALUE`` one of each variant of that trainer.
+* ``budget``: ``evaluations=200,calls=60``, what a job may spend; ``none`` is no limit. It replaces what the file says
+  of that, and leaves ``budget.run`` as it is.
 * ``logger``: the logger of every trainer. ``mirror``: names of mirrors, beside those of the file.
 """
 
@@ -17,7 +19,7 @@ from typing import Any
 from trace_bench.arguments import hint
 from trace_bench.config.llms import is_builtin
 from trace_bench.config.mapping import read_mapping
-from trace_bench.config.models import RunConfig, logger_name
+from trace_bench.config.models import BudgetConfig, RunConfig, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.reader import value_of
 from trace_bench.config.secrets import find_secrets
@@ -36,6 +38,8 @@ _FLAGS = {
     "eval_kwargs": "--set",
 }
 """Options whose names are not those of their keys."""
+BUDGETS = tuple(name for name in BudgetConfig.model_fields if name != "run")
+"""What a job may have limits on."""
 _OF_ANY_MODEL = ("temperature", "top_p", "max_tokens", "seed", "stream", "timeout", "retries", "limits")
 """Keys of the file's ``llm`` that another model keeps. The others belong to the model that the file names."""
 
@@ -45,6 +49,8 @@ def overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]
     given = read_mapping({key.replace("-", "_"): value for key, value in overrides.items()}, "overrides")
     special = {key: given.pop(key, ()) for key in ("task", "trainer", "model", "param", "mirror")}
     logger = logger_name(given.pop("logger", "default"))
+    if isinstance(budget := given.get("budget"), str):
+        given["budget"] = _budget(budget, top.get("budget"), problems)
     given.origins = {key: option(key) for key in given}
     for key, word in (("tasks", "task"), ("trainers", "trainer")):
         if special[word]:
@@ -215,6 +221,22 @@ def _drop(table: Table, key: str) -> bool:
     for name in found:
         del table[name]
     return bool(found)
+
+
+def _budget(text: str, written: Any, problems: list[Problem]) -> Table:
+    """The budget that `text` gives, with the limits on the whole run that are `written`."""
+    found = Table({"run": written["run"]} if isinstance(written, Mapping) and "run" in written else {})
+    for part in () if text.strip() == "none" else text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or name.strip() not in BUDGETS:
+            wanted = f"write one of {', '.join(BUDGETS)} with a number, such as evaluations=200,calls=60, or none"
+            problems.append(Problem(None, f"{part.strip()!r} is no limit; {wanted}", option("budget")))
+            continue
+        try:
+            found[name.strip()] = value_of(value)
+        except ConfigError as error:
+            problems.append(Problem(None, f"{name.strip()}: {error}", option("budget")))
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ logger and mirrors

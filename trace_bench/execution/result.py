@@ -48,9 +48,9 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """The outcome and the leaderboard, as a notebook shows them."""
-        html: str = import_module("trace_bench.analysis.leaderboard_table").run_html(
-            self.run_id, self.rows, self.planned
-        )
+        spending = import_module("trace_bench.analysis.spending").spending_sentences(self.layout, self.rows)
+        table = import_module("trace_bench.analysis.leaderboard_table")
+        html: str = table.run_html(self.run_id, self.rows, self.planned, spending)
         return html
 
     def jobs(self) -> pd.DataFrame:

@@ -34,6 +34,7 @@ from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm
 from trace_bench.planning.recording import LOST_TASK, Recording
 from trace_bench.planning.run_lock import check_not_locked, lock_run
+from trace_bench.planning.search_costs import budget_sentences, search_costs
 from trace_bench.resources import package_dir
 from trace_bench.sandbox.base import Backend, SeveralEngines
 
@@ -67,6 +68,8 @@ def run_config(
     keys = missing_keys(complete.config, os.environ)
     for _ in range(RACES):
         plan = plan_complete(complete, build=build, say=say, keys=keys, services=True)
+        for text in () if plan.finished else plan.notes:
+            say(f"budget: {text}")
         with contextlib.suppress(PlanIsOld):
             return Run(plan, subscriber=subscriber, stop_wanted=stop_wanted).execute()
     raise PlanIsOld(f"{plan.layout.root}: other controllers are at work in it; give another --run-id")
@@ -192,6 +195,10 @@ def plan_complete(
         require_all=require_all or config.require_all,
     )
     plan = plan_run(inputs)
+    if recording is None:
+        found = search_costs(jobs, resolved.tasks, resolved.trainers)
+        said = budget_sentences(config, jobs, found, resolved.trainers)
+        plan = replace(plan, costs=found, notes=said)
     plan = plan if suites is None else plan.of_suites(suites)
     return plan.without_unmet(require_all=inputs.require_all)
 

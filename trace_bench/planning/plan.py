@@ -18,6 +18,7 @@ from trace_bench.planning.prepare import Material, PreparedJob, prepare
 from trace_bench.planning.recording import Recording
 from trace_bench.planning.resume import Stamp, is_recorded, stamp_of
 from trace_bench.planning.run_budget import Spent
+from trace_bench.planning.search_costs import SearchCost
 from trace_bench.sandbox.base import Backend, Sandbox
 
 
@@ -40,6 +41,8 @@ class RunPlan:
         spent: of the run's budget, by earlier controllers.
         durations: by job id, how long jobs like it took.
         unmet: by job id, the precondition that a job lacks on this machine.
+        costs: of searches, as far as they can be estimated.
+        notes: what is to be said of budgets before the run, and is not recorded.
     """
 
     run_id: str
@@ -64,6 +67,8 @@ class RunPlan:
     spent: Spent = field(default_factory=Spent)
     durations: Mapping[str, Duration] = field(default_factory=dict)
     unmet: Mapping[str, TraceBenchError] = field(default_factory=dict)
+    costs: Sequence[SearchCost] = ()
+    notes: Sequence[str] = ()
 
     @property
     def finished(self) -> bool:

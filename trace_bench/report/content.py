@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from trace_bench.analysis.bounds import normalised_range, objectives_of, recorded, score_range
 from trace_bench.analysis.frames import jobs_frame, steps_frame
 from trace_bench.analysis.proposals import KINDS, proposals_of
+from trace_bench.analysis.spending import Spending, no_room_sentence, spread_sentence
 from trace_bench.analysis.statistics import Interval
 from trace_bench.artifacts.audits import AuditReport, Claim
 from trace_bench.artifacts.contract import ObjectiveSpec
@@ -133,6 +134,7 @@ class Report:
         notes: what could not be read, and why.
         remarks: sentences that belong to the scores: the hardware, and what gaps are measured by.
         answers: sentences about the models' unusable answers, by configuration.
+        spending: sentences about what configurations spent (`trace_bench.analysis.spending`).
     """
 
     sources: tuple[Source, ...]
@@ -146,6 +148,7 @@ class Report:
     bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     score_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     answers: tuple[str, ...] = ()
+    spending: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> Report:
@@ -173,6 +176,10 @@ class Report:
         notes = [note for source in sources for note in source.notes]
         remarks = [sentence for source in sources for sentence in gap_sentences(source.layout)]
         remarks += filter(None, [hardware_sentence(row.hardware for row in rows)])
+        layouts = [sources[number].layout for number, _ in named]
+        labels = zip(jobs["configuration"], jobs["task"], rows, jobs["counts"], strict=True)
+        spread = spread_sentence(Spending(name, task, row) for name, task, row, counts in labels if counts)
+        no_room = no_room_sentence((row, run.job(row.job_id)) for run, row in zip(layouts, rows, strict=True))
         return cls(
             sources=tuple(sources),
             jobs=jobs,
@@ -185,6 +192,7 @@ class Report:
             bounds={task: normalised_range(objective) for task, objective in objectives.items()},
             score_bounds={task: score_range(objective) for task, objective in objectives.items()},
             answers=tuple(answers_sentences(summed(zip(jobs["configuration"], answers, strict=True)))),
+            spending=tuple(filter(None, (spread, no_room))),
         )
 
     @property

@@ -187,7 +187,7 @@ def _outcome(
     """The first screen: one sentence, one picture, and the counts that are warnings."""
     jobs = report.jobs
     counts = jobs["outcome"].value_counts()
-    html = f"<p class=outcome>{html_text(outcome.sentence(report, over, found))}</p>"
+    html = f"<p class=outcome>{html_text(' '.join([outcome.sentence(report, over, found), *report.spending]))}</p>"
     figure = outcome.outcome_figure(report, over, style)
     if figure is None:
         figure = next((matrix_figure(one, report, style, "outcome") for one in matrices(report, _FIRST)), None)

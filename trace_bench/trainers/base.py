@@ -3,6 +3,7 @@
 from trace_bench.worker.training import (
     Budget,
     ChatModel,
+    Costs,
     EmbeddingModel,
     Evaluate,
     Log,
@@ -23,6 +24,7 @@ from trace_bench.worker.training import (
 __all__ = [
     "Budget",
     "ChatModel",
+    "Costs",
     "EmbeddingModel",
     "Evaluate",
     "Log",

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
+from trace_bench.trainers.base import Costs, OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
 from trace_bench.trainers.common_params import NUM_EPOCHS, NUM_THREADS, VERBOSE
 
@@ -64,6 +64,7 @@ class BasicSearch:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", "validate_examples", first_step=("num_proposals",))
 
     def search(self, search: Search) -> Generator[Step, None, State]:
         """Return the last state held.

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
+from trace_bench.trainers.base import Costs, OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, TRAIN_BATCH_SIZE, Walk
 from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE, bound
 
@@ -87,6 +87,7 @@ class BeamSearch:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", "validation_dataset_size", first_step=("num_proposals",))
 
     def search(self, search: Search) -> Generator[Step, None, State]:
         """Return the best state of the last beam.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.classic import TRAIN_BATCH_SIZE
 from trace_bench.trainers.common_params import NUM_THREADS, bound
 
@@ -32,6 +32,7 @@ class BestOfN:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size")
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Return the best state scored.

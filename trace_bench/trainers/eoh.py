@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import Param, Search, Slot, Step
+from trace_bench.trainers.base import Costs, Param, Search, Slot, Step
 from trace_bench.trainers.common_params import bound
 from trace_bench.trainers.programs import ATTEMPTS, REQUESTS, ProgramSearch, Shown, failure
 
@@ -89,6 +89,7 @@ class EoH:
     )
     uses_llm = True
     uses_graph = False
+    costs = Costs(first_step=("population_size",))
     only_programs = True
 
     def search(self, search: Search) -> Generator[Step, None, None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, Slot, Step
+from trace_bench.trainers.base import Costs, Param, Search, Slot, Step
 from trace_bench.trainers.common_params import bound
 from trace_bench.trainers.programs import ANSWER, REQUESTS, ProgramSearch, failure, renamed
 
@@ -101,6 +101,7 @@ class FunSearch:
     )
     uses_llm = True
     uses_graph = False
+    costs = Costs(first_step=("samples_per_prompt",))
     only_programs = True
 
     def search(self, search: Search) -> Generator[Step, None, None]:

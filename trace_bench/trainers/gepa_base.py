@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, Step
+from trace_bench.trainers.base import Costs, Param, Search, Step
 from trace_bench.trainers.gepa_params import gepa_params
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class GEPABase:
     params: tuple[Param, ...] = gepa_params("num_iters", 20)
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", runs=2)
 
     def search(self, search: Search) -> Generator[Step, None, None]:
         """End with the best state recorded.

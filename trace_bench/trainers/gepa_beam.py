@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, Step
+from trace_bench.trainers.base import Costs, Param, Search, Step
 from trace_bench.trainers.common_params import NUM_THREADS
 from trace_bench.trainers.gepa_params import gepa_params
 
@@ -51,6 +51,7 @@ class GEPABeam:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", first_step=("num_proposals",), runs=2)
 
     def search(self, search: Search) -> Generator[Step, None, None]:
         """End with the best state recorded.

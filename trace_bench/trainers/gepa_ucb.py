@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, Step
+from trace_bench.trainers.base import Costs, Param, Search, Step
 from trace_bench.trainers.common_params import UCB_CONSTANT
 from trace_bench.trainers.gepa_params import gepa_params
 
@@ -42,6 +42,7 @@ class GEPAUCB:
     params: tuple[Param, ...] = gepa_params("num_search_iterations", 20, UCB_CONSTANT)
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", runs=2)
 
     def search(self, search: Search) -> Generator[Step, None, None]:
         """End with the best state recorded.

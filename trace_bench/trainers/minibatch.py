@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
 from trace_bench.trainers.common_params import NUM_EPOCHS, VERBOSE
 
@@ -68,6 +68,7 @@ class Minibatch:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size")
 
     def search(self, search: Search) -> Generator[Step, None, State]:
         """Return the last state.

@@ -6,7 +6,7 @@ import random
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.priority_engine import LOOP, MEMORY, RUNNING, VALIDATE_AGAIN, PriorityEngine
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class ParetobasedPS:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", "validation_batch", first_step=("num_batches", "num_proposals"))
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Return the state of highest mean score.

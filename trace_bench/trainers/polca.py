@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import OtherThan, Param, Rollout, Search, Slot, State, Step, StopTraining
+from trace_bench.trainers.base import Costs, OtherThan, Param, Rollout, Search, Slot, State, Step, StopTraining
 from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, VALIDATE_AGAIN, PriorityEngine
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class POLCA:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", "validation_batch", first_step=("num_batches", "num_proposals"))
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Return the state of highest mean score.

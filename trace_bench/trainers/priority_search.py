@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, VALIDATE_AGAIN, PriorityEngine
 
 
@@ -95,6 +95,7 @@ class PrioritySearch:
     params: tuple[Param, ...] = (*LOOP, *MEMORY, *RANKING, *VALIDATE_AGAIN, *RUNNING)
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", "validation_batch", first_step=("num_batches", "num_proposals"))
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Return the state of highest mean score.

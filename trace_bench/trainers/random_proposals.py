@@ -6,7 +6,7 @@ import random
 from collections.abc import Generator
 
 from trace_bench.errors import TrainerError
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.common_params import bound
 from trace_bench.worker.problem import Parameter, Value
 
@@ -29,6 +29,7 @@ class RandomProposals:
     params: tuple[Param, ...] = (bound("num_steps", 10, "states to draw"),)
     uses_llm = False
     uses_graph = False
+    costs = Costs(calls=0)
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Return the best state scored.

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import Param, Search, Slot, Step
+from trace_bench.trainers.base import Costs, Param, Search, Slot, Step
 from trace_bench.trainers.common_params import bound
 from trace_bench.trainers.programs import ANSWER, REQUESTS, ProgramSearch, failure
 
@@ -141,6 +141,7 @@ class ReEvo:
     )
     uses_llm = True
     uses_graph = False
+    costs = Costs(first_step=("init_size",))
     only_programs = True
 
     def search(self, search: Search) -> Generator[Step, None, None]:

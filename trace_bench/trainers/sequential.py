@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.basic_search import Climb
 from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_STEPS, TRAIN_BATCH_SIZE
 from trace_bench.trainers.common_params import NUM_EPOCHS, NUM_THREADS, VERBOSE
@@ -56,6 +56,7 @@ class SequentialSearch:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", first_step=("num_batches", "num_proposals"))
 
     def search(self, search: Search) -> Generator[Step, None, State]:
         """Return the last state held.
@@ -103,6 +104,7 @@ class SequentialUpdate:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size")
 
     def search(self, search: Search) -> Generator[Step, None, State]:
         """Return the last state held.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trace_bench.trainers.base import Param, Rollout, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Rollout, Search, State, Step
 from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING, PriorityEngine, Told
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class StreamingPrioritySearch:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs(first_step=("num_batches", "num_proposals"))
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Return the best state that was reported.

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
+from trace_bench.trainers.base import Costs, OtherThan, Param, Search, State, Step
 from trace_bench.trainers.classic import EVAL_FREQUENCY, NUM_STEPS, TRAIN_BATCH_SIZE, Walk
 from trace_bench.trainers.common_params import NUM_EPOCHS, UCB_CONSTANT, VERBOSE
 
@@ -73,6 +73,7 @@ class UCBSearch:
     )
     uses_llm = True
     uses_graph = True
+    costs = Costs("train_batch_size", "evaluation_batch_size")
 
     def search(self, search: Search) -> Generator[Step, None, State]:
         """Return the state of the buffer with the highest mean.

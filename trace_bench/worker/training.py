@@ -72,6 +72,25 @@ def is_endless(known: Sequence[Param], params: Mapping[str, Any]) -> bool:
     return bool(bounds) and all(params.get(p.name) == p.endless for p in bounds)
 
 
+@dataclass(frozen=True)
+class Costs:
+    """What a proposal of a trainer costs at least, for estimates before a run. Names are those of parameters.
+
+    Attributes:
+        batch: how many training examples are run for a proposal; empty: none. `runs`: how often, as where the proposal
+            is compared with its parent there.
+        judged_on: how many examples it is scored on; empty, 0, or more than there are: the whole selection split.
+        calls: to the model.
+        first_step: their product is the number of proposals of the first step; of a list, its length counts.
+    """
+
+    batch: str = ""
+    judged_on: str = ""
+    calls: int = 1
+    first_step: tuple[str, ...] = ()
+    runs: int = 1
+
+
 class StopTraining(Exception):
     """Raised out of `TrainContext` calls when the job must end in order (budget, timeout, interruption).
 
@@ -303,7 +322,8 @@ class Trainer(Protocol):
     The docstring of the class, in Markdown, is its section of ``docs/reference/trainers.md``. A trainer that needs
     packages may have two attributes more: `layer`, a folder of ``images/layers/``, and, in a package of its own,
     `requirements`, a file beside its module with hashed pins. One that refuses problems with anything but one trainable
-    parameter of kind ``code`` has `only_programs`, which is True.
+    parameter of kind ``code`` has `only_programs`, which is True. One that searches says in `costs` what a proposal
+    costs (`Costs`), or None where that cannot be said.
     """
 
     name: str

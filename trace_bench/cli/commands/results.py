@@ -49,8 +49,10 @@ def results(
     Example: trace-bench results latest --by task,trainer --format md
     """
     from trace_bench.analysis import groups, kernels
+    from trace_bench.analysis.spending import spending_sentences
     from trace_bench.analysis.where import parse_by, parse_where
     from trace_bench.records.gaps import gap_sentences
+    from trace_bench.records.reading import read_rows
     from trace_bench.records.rows import unmet_sentences
     from trace_bench.records.runs import find_run
 
@@ -75,7 +77,9 @@ def results(
     else:
         skipped = jobs[jobs["status"] == "skipped"]
         unmet = unmet_sentences(zip(skipped["task_id"], skipped["feedback"], strict=True))
-        _emit(summary, speedups, impossible, gap_sentences(layout), unmet, form, explain=explain)
+        wanted = set(jobs["job_id"])
+        spending = spending_sentences(layout, [row for row in read_rows(layout) if row.job_id in wanted])
+        _emit(summary, speedups, impossible, [*spending, *gap_sentences(layout)], unmet, form, explain=explain)
 
 
 def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], where: str | None) -> Any:
@@ -96,7 +100,7 @@ def _emit(
     summary: Summary,
     speedups: Sequence[Speedups],
     impossible: Sequence[str],
-    gaps: Sequence[str],
+    remarks_of_run: Sequence[str],
     unmet: Sequence[str],
     form: str,
     *,
@@ -115,7 +119,7 @@ def _emit(
     remarks = [group_tables.caveats(summary)]
     if explain:
         remarks = [*group_tables.notes(summary), *group_tables.methods(summary)]
-    remarks = [*group_tables.answers(summary), *gaps, *remarks]
+    remarks = [*group_tables.answers(summary), *remarks_of_run, *remarks]
     remarks += [kernels.impossible_sentence(impossible)] if impossible else []
     remarks += unmet
     if form == "md":

@@ -65,6 +65,13 @@ Params = Annotated[
         autocompletion=complete.params,
     ),
 ]
+Budget = Annotated[
+    str | None,
+    Option(
+        metavar="KIND=NUMBER,...",
+        help="Limit what a job spends: evaluations=200,calls=60,tokens=,usd=,seconds=; none is no limit.",
+    ),
+]
 Seeds = Annotated[str | None, Option("--seeds", metavar="SEEDS", help="Use 5 seeds (5), or exactly these (1,2,7).")]
 Replay = Annotated[
     str | None, Option(metavar="RUN", help="Answer every call as RUN recorded it; without CONFIG, with RUN's own.")
@@ -96,6 +103,7 @@ def run(  # long, as it has many options
     model: Models = None,
     seeds: Seeds = None,
     param: Params = None,
+    budget: Budget = None,
     replay: Replay = None,
     replay_services: ReplayServices = False,
     root: Roots = None,
@@ -138,6 +146,7 @@ def run(  # long, as it has many options
         model=model,
         seeds=None if seeds is None else seed_list(seeds),
         param=param,
+        budget=budget,
         runs_dir=runs_dir,
         data_root=data_root,
         run_id=run_id,

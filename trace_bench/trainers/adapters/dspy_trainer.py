@@ -203,6 +203,7 @@ class DSPyTrainer:
     params: tuple[Param, ...] = _PARAMS
     uses_llm = True
     uses_graph = False
+    costs = None
     layer = "dspy"
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:

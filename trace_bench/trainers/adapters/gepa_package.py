@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.common_params import VERBOSE, bound
 
 _PARAMS = (
@@ -90,6 +90,7 @@ class GEPATrainer:
     params: tuple[Param, ...] = _PARAMS
     uses_llm = True
     uses_graph = False
+    costs = Costs("reflection_minibatch_size", runs=2)
     layer = "gepa"
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from trace_bench.trainers.base import OtherThan, Param, Search, State, Step
+from trace_bench.trainers.base import Costs, OtherThan, Param, Search, State, Step
 from trace_bench.trainers.common_params import VERBOSE, bound
 
 _ISLANDS = {"num_islands": OtherThan((1,))}
@@ -61,6 +61,7 @@ class OpenEvolveTrainer:
     uses_llm = True
     uses_graph = False
     layer = "openevolve"
+    costs = Costs()
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Raises TrainerError where the package is missing. StopTraining is passed on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from trace_bench.trainers.base import Param, Search, State, Step
+from trace_bench.trainers.base import Costs, Param, Search, State, Step
 from trace_bench.trainers.common_params import NUM_EPOCHS, VERBOSE, bound
 
 _PARAMS = (
@@ -59,6 +59,7 @@ class TextGradTrainer:
     params: tuple[Param, ...] = _PARAMS
     uses_llm = True
     uses_graph = False
+    costs = Costs("train_batch_size", calls=4)
     layer = "textgrad"
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
