@@ -9,6 +9,7 @@ From Python, what the command ``trace-bench`` does:
     result = trace_bench.run(config)      # a RunResult: rows, layout, ok, and frames: result.jobs()
     result = trace_bench.run(config, budget=trace_bench.Budget(calls=60))
     result = trace_bench.open_run("latest")
+    trace_bench.evaluate("internal:numeric_param", {"x": 2.5}).score
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trace_bench.api import Budget as Budget
     from trace_bench.api import RunResult as RunResult
+    from trace_bench.api import evaluate as evaluate
+    from trace_bench.api import evaluator as evaluator
     from trace_bench.api import expand as expand
     from trace_bench.api import load_config as load_config
     from trace_bench.api import open_run as open_run
     from trace_bench.api import run as run
 
 __version__ = "0.1.0"
-__all__ = ["Budget", "RunResult", "__version__", "expand", "load_config", "open_run", "run"]
+__all__ = ["Budget", "RunResult", "__version__", "evaluate", "evaluator", "expand", "load_config", "open_run", "run"]
 
 
-_API = ("Budget", "RunResult", "expand", "load_config", "open_run", "run")
+_API = ("Budget", "RunResult", "evaluate", "evaluator", "expand", "load_config", "open_run", "run")
 _PROTOTYPE = {"BenchRunner": "trace_bench.runner", "RunConfig": "trace_bench.config"}
 """Names that the Trace-Bench prototype has here; see `trace_bench.integrations`."""
 

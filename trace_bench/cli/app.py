@@ -28,6 +28,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "Run": {
         "run": "Run tasks with trainers, and print the leaderboard.",
         "validate": "Check a config and build its problems; nothing is trained.",
+        "evaluate": "Score one state of a task, on each example.",
     },
     "Look at runs": {
         "ls": "Print the runs, one a line: running ones, then the newest.",

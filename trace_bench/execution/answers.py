@@ -12,10 +12,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
+from trace_bench.artifacts.layout import JobLayout
 from trace_bench.errors import ProtocolError, SandboxError
 from trace_bench.gateway.base import LlmRequest, LlmResponse, NotRecorded
+from trace_bench.gateway.server import Scope
+from trace_bench.planning.prepare import PreparedJob
 
 MOST_THREADS = 32
 """Most calls of one job at a time; further ones wait."""
@@ -45,6 +49,14 @@ class RequestHandler(Protocol):
     def provider_failures(self) -> tuple[str, ...]: ...
 
     def not_recorded(self) -> NotRecorded | None: ...
+
+
+class ServesAttempts(Protocol):
+    """What stands before the scopes of a runner's attempts: the services of a run, or an evaluator."""
+
+    def serving(
+        self, prepared: PreparedJob, job: JobLayout, scope: Scope, attempt: int
+    ) -> AbstractContextManager[RequestHandler]: ...
 
 
 class Answers:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.execution.answers import ServesAttempts
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.gateway.server import Gateway
 from trace_bench.identity import run_id
@@ -24,6 +25,7 @@ def runner_aside(
     gateway: Gateway,
     stop_wanted: Callable[[str], str | None],
     recording: Recording | None = None,
+    services: ServesAttempts | None = None,
 ) -> Iterator[AttemptRunner]:
     """A runner on the backend of `plan`, whose files are temporary.
 
@@ -31,7 +33,7 @@ def runner_aside(
 
     Args:
         purpose: part of that id, a word.
-        stop_wanted, recording: as of `AttemptRunner`.
+        stop_wanted, recording, services: as of `AttemptRunner`.
     """
     with tempfile.TemporaryDirectory(prefix=f"trace-bench-{purpose}-") as folder:
         yield AttemptRunner(
@@ -42,4 +44,5 @@ def runner_aside(
             taken=plan.backend.uid_bases_in_use,
             stop_wanted=stop_wanted,
             recording=recording,
+            services=services,
         )

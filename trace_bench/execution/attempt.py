@@ -23,7 +23,7 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.writers import sync_folder, write_json, write_text
 from trace_bench.errors import Boundary, HarnessError, Interrupted, TraceBenchError
-from trace_bench.execution.answers import AFTER_A_BREAK, AFTER_THE_END, RequestHandler
+from trace_bench.execution.answers import AFTER_A_BREAK, AFTER_THE_END, RequestHandler, ServesAttempts
 from trace_bench.execution.attempt_files import (
     earlier_attempts,
     forget_attempt,
@@ -34,7 +34,6 @@ from trace_bench.execution.attempt_files import (
 from trace_bench.execution.attempt_outcome import AttemptOutcome, record_attempt
 from trace_bench.execution.checkpoint import CheckpointFile
 from trace_bench.execution.sandboxes import CreationRefused, NotStarted, Sandboxes, SandboxKept
-from trace_bench.execution.service_host import ServiceHost
 from trace_bench.execution.session import Listener, NoListener
 from trace_bench.execution.supervision import Supervision
 from trace_bench.gateway.server import Gateway, Scope
@@ -75,7 +74,7 @@ class AttemptRunner:
     gate: StartGate = field(default_factory=lambda: StartGate(os.cpu_count() or 1))
     unremoved: list[Sandbox] = field(default_factory=list)
     recording: Recording | None = None
-    services: ServiceHost | None = None
+    services: ServesAttempts | None = None
 
     def run(
         self,

@@ -27,8 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 _INSTEAD = (
-    "task code does not run in this process: `trace-bench check-task TASK --program FILE` scores a program in a "
-    "sandbox, and trace_bench.run of the trainer NoOp what a task begins with"
+    "task code does not run in this process: trace_bench.evaluate(task, state) scores a state in a sandbox, and "
+    "trace_bench.evaluator(task) one state after the other"
 )
 
 

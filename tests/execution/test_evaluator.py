@@ -1,0 +1,154 @@
+"""States that are evaluated one after the other in one sandbox, from Python and by the command."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trace_bench
+from tests.console import here
+from trace_bench.errors import Boundary, ConfigError
+from trace_bench.execution.evaluator import Evaluation, EvaluationFailed, Evaluator, ExampleEvaluation
+from trace_bench.sandbox.local import LocalBackend
+
+TASK = "internal:numeric_param"
+ROOTS = [Path(__file__).parents[1] / "tasks"]
+PROGRAM = "llm4ad:online_bin_packing_local"
+
+
+@pytest.fixture(scope="module")
+def guess() -> Iterator[Evaluator]:
+    with trace_bench.evaluator(TASK, backend="local") as evaluator:
+        yield evaluator
+
+
+def test_states_are_evaluated_on_each_example(guess: Evaluator) -> None:
+    assert guess.initial == {"guess": 0.0} and guess.direction == "maximize"
+    found = guess({"guess": 2.5})
+    assert (found.score, found.split, found.failed) == (-0.5, "validation", 0)
+    (example,) = found.examples
+    assert (example.id, example.score) == ("validate-0", -0.5) and "too small by 0.5" in example.feedback
+    assert guess().score == guess({}).score == guess({"guess": 0}).score == -3.0
+    assert guess({"guess": 3}, split="train").split == "train"
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ({"gess": 1}, "there is no trainable parameter 'gess'; the task has guess"),
+        ({"guess": "2"}, "guess must be a number, not str"),
+        ({"guess": True}, "guess must be a number, not bool"),
+        ({"guess": 11}, "guess must be from -10 to 10"),
+        ("2", "guess must be a number, not str"),
+    ],
+)
+def test_what_is_no_state_is_refused_and_ends_nothing(guess: Evaluator, state: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        guess(state)
+    assert guess({"guess": 3}).score == 0.0
+
+
+def test_held_out_data_are_for_no_session(guess: Evaluator) -> None:
+    for split in ("test", "held-out"):
+        with pytest.raises(ConfigError, match="an evaluator has train and validation"):
+            guess(split=split)
+
+
+def test_a_session_that_is_closed_leaves_no_sandbox_and_no_thread_and_says_so(guess: Evaluator) -> None:
+    before = LocalBackend().find({})
+    with trace_bench.evaluator(TASK, backend="local") as evaluator:
+        assert len(LocalBackend().find({})) == len(before) + 1
+    assert len(LocalBackend().find({})) == len(before)
+    assert sum(thread.name == "evaluator" for thread in threading.enumerate()) == 1, "that of the other tests"
+    with pytest.raises(Exception, match="the evaluator is closed"):
+        evaluator({"guess": 1})
+    with pytest.raises(ValueError, match="mine"), trace_bench.evaluator(TASK, backend="local"):
+        raise ValueError("mine")
+    assert len(LocalBackend().find({})) == len(before)
+
+
+def test_a_sandbox_that_dies_is_said_and_ends_the_session() -> None:
+    before = {sandbox.name for sandbox in LocalBackend().find({})}
+    with pytest.raises(EvaluationFailed) as caught, trace_bench.evaluator(TASK, backend="local") as evaluator:
+        (ours,) = (sandbox for sandbox in LocalBackend().find({}) if sandbox.name not in before)
+        ours.kill()
+        evaluator({"guess": 1})
+    assert caught.value.boundary is Boundary.SANDBOX
+    with pytest.raises(EvaluationFailed):
+        evaluator({"guess": 1})
+
+
+def test_a_program_is_a_text_and_its_failure_a_score() -> None:
+    with trace_bench.evaluator(PROGRAM, backend="local", seed=5, arguments={"size": "small"}) as evaluator:
+        start = evaluator()
+        assert start.score == evaluator(evaluator.initial["code"]).score and start.failed == 0
+        broken = evaluator("def nothing(): pass\n")
+        assert broken.failed == len(broken.examples) > 1 and "does not define a function" in broken.feedback
+        assert broken.score > start.score and start.direction == "minimize"
+        assert set(start.metrics) >= {"normalised"}
+        assert evaluator().score == start.score, "it goes on, and comes out the same"
+
+
+def test_one_candidate_is_scored_as_a_job_scores_it(tmp_path: Path) -> None:
+    config = {"tasks": [PROGRAM], "trainers": ["NoOp"], "seeds": [7], "backend": "local", "runs_dir": str(tmp_path)}
+    (row,) = trace_bench.run(config).rows
+    found = trace_bench.evaluate(PROGRAM, seed=7, backend="local")
+    assert found.score == row.score_initial
+    assert found.metrics["normalised"] == pytest.approx(row.metrics_best["normalised"], abs=1e-12)
+    held_out = trace_bench.evaluate(PROGRAM, seed=7, backend="local", split="test")
+    assert {each.id.split("-")[0] for each in held_out.examples} == {"test"} and held_out.split == "test"
+    assert list(tmp_path.iterdir()) == [tmp_path / row.run_id], "nothing of it is recorded"
+
+
+def test_what_has_no_held_out_data_or_is_no_single_task_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no held-out examples; take validation"):
+        trace_bench.evaluate(TASK, {"guess": 1}, backend="local", split="test")
+    with pytest.raises(ConfigError, match="selects 65 tasks; name one"):
+        trace_bench.evaluate("llm4ad:all", backend="local")
+    with pytest.raises(ConfigError, match="evaluate: tasks"):
+        trace_bench.evaluate("internal:nothing", backend="local")
+
+
+def test_a_problem_that_does_not_build_is_the_tasks_failure(tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    source = ROOTS[0].parents[1] / "benchmarks" / "internal" / "numeric_param"
+    (folder / "task.toml").write_text((source / "task.toml").read_text())
+    (folder / "problem.py").write_text("raise RuntimeError('it is broken')\n")
+    with pytest.raises(EvaluationFailed, match="it is broken") as caught:
+        trace_bench.evaluate("internal:broken", backend="local", roots=[tmp_path])
+    assert caught.value.boundary is Boundary.TASK
+
+
+def test_means_are_of_what_all_examples_have() -> None:
+    one = ExampleEvaluation("a", 1.0, "fine", metrics={"score": 1.0, "speed": 2.0})
+    other = ExampleEvaluation("b", 3.0, "bad", failed=True, metrics={"score": 3.0})
+    found = Evaluation.of("t", "train", "maximize", [one, other])
+    assert (found.score, found.feedback, dict(found.metrics), found.failed) == (2.0, "bad", {"score": 2.0}, 1)
+    assert "<table" in found._repr_html_()
+
+
+def test_the_command_prints_examples_and_their_mean(tmp_path: Path) -> None:
+    local = ("--backend", "local")
+    done = here("evaluate", TASK, "--set", "guess=2.5", *local)
+    assert done.returncode == 0 and "validate-0   -0.5" in done.stdout
+    assert done.stdout.endswith(f"{TASK}: -0.5 (higher is better), over 1 validation example\n")
+    (tmp_path / "state.json").write_text('{"guess": 3}')
+    done = here("evaluate", TASK, "--state", str(tmp_path / "state.json"), "--json", *local)
+    assert json.loads(done.stdout)["score"] == 0.0
+    (tmp_path / "bad.json").write_text("[1]")
+    for arguments, says in (
+        (("--state", str(tmp_path / "none.py")), "none.py: No such file or directory; name a readable file"),
+        (("--state", str(tmp_path / "bad.json")), "bad.json: it is no object; write values by name"),
+        (("--set", "guess"), "--set guess: is no argument; write NAME=VALUE"),
+        (("--split", "all"), "--split: there is no 'all'; write one of train, validation, test"),
+        (("--state", "x", "--set", "guess=1"), "--state and --set contradict each other; give one of them"),
+        (("--set", "gess=1"), f"{TASK}: there is no trainable parameter 'gess'; the task has guess"),
+    ):
+        done = here("evaluate", TASK, *arguments, *local)
+        assert done.returncode == 2 and says in done.stderr, done.stderr
