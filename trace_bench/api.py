@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,23 +14,22 @@ from typing import TYPE_CHECKING, Any
 from trace_bench import matrix
 from trace_bench.analysis.leaderboard_table import MOST_ROWS
 from trace_bench.cli.run import DisplayOptions, display_for
-from trace_bench.config import load_config, parse_config
+from trace_bench.config import load_config
 from trace_bench.config.models import BudgetConfig as Budget
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.display.markup import html
 from trace_bench.display.table import Table
-from trace_bench.errors import ConfigError, ExitCode
+from trace_bench.errors import ExitCode
 from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.result import RunResult
-from trace_bench.execution.start import plan_config, run_config
+from trace_bench.execution.start import run_config
 from trace_bench.matrix import Job
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.notebook import NotebookTable, in_notebook
 from trace_bench.planning.completion import complete_models
 from trace_bench.planning.data_sets import with_rows
-from trace_bench.planning.plan import RunPlan
 from trace_bench.records.runs import find_run
 
 if TYPE_CHECKING:
@@ -114,80 +114,33 @@ def evaluate(
     Raises:
         ConfigError, EnvironmentUnavailable: as `run`. EvaluationFailed: its task, a provider or the sandbox failed.
     """
-    plan = _plan_of_one(task, seed, **options)
-    with _execution().evaluator(plan) as made:
-        found: Evaluation = made(state, split="validation" if split == "test" else split)
-        values = {**made.initial, **made.values(state)}
-    if split == "test":  # of values that are right, as they were evaluated
-        found = _execution().score_held_out(plan, values)
+    found: Evaluation = _evaluators().evaluate(task, state, split=split, seed=seed, **options)
     return found
 
 
-@contextlib.contextmanager
-def evaluator(
-    task: str,
-    *,
-    seed: int = 123,
-    arguments: Mapping[str, Any] | None = None,
-    model: str | None = None,
-    backend: str | None = None,
-    roots: Sequence[Path] = (),
-    build: bool = True,
-    config: Mapping[str, Any] | None = None,
-    say: Callable[[str], None] = _LOG.info,
-) -> Iterator[Evaluator]:
+def evaluator(task: str, *, seed: int = 123, **options: Any) -> AbstractContextManager[Evaluator]:
     """A sandbox that evaluates one candidate after the other, for an optimizer of your own.
 
     Example:
         with trace_bench.evaluator("internal:numeric_param") as score:
-            print(score({"x": 2.5}).score)
+            print(score({"guess": 2.5}).score)
 
     Args:
         task, seed: as of `evaluate`.
-        arguments: of the task, ``eval_kwargs`` of a config.
-        model: asked by programs of the task that ask one, such as ``openai/gpt-4o-mini``; None is the stub.
-        backend: as in a config; None is ``auto``.
-        roots: extra folders with task folders.
-        build: build an image that is missing; False refuses.
-        config: further keys of a config, such as ``sandbox`` or ``llm``.
-        say: called with a line for each step that takes long (building an image).
+        options: ``arguments`` of the task, as ``eval_kwargs`` of a config; ``model`` that programs of the task ask,
+            such as ``openai/gpt-4o-mini`` (the stub unless given); ``backend``, ``roots`` and ``build`` as of a run;
+            ``config``, further keys of a config, such as ``sandbox`` or ``llm``; ``say``, called with a line for each
+            step that takes long.
 
     Raises:
         ConfigError, EnvironmentUnavailable, EvaluationFailed: as `evaluate`.
     """
-    plan = _plan_of_one(task, seed, arguments, model, backend, roots, build, config, say)
-    with _execution().evaluator(plan) as made:
-        yield made
+    found: AbstractContextManager[Evaluator] = _evaluators().opened(task, seed=seed, **options)
+    return found
 
 
-def _execution() -> Any:
+def _evaluators() -> Any:
     return import_module("trace_bench.execution.evaluator")  # which most who import this package do not need
-
-
-def _plan_of_one(
-    task: str,
-    seed: int,
-    arguments: Mapping[str, Any] | None = None,
-    model: str | None = None,
-    backend: str | None = None,
-    roots: Sequence[Path] = (),
-    build: bool = True,
-    config: Mapping[str, Any] | None = None,
-    say: Callable[[str], None] = _LOG.info,
-) -> RunPlan:
-    whole = {
-        **(config or {}),
-        "tasks": [{"id": task, "eval_kwargs": dict(arguments or {})}],
-        "trainers": ["NoOp"],
-        "seeds": [seed],
-        "job_timeout": None,
-    }
-    given = {"model": [model] if model is not None else [], "backend": backend}
-    loaded = parse_config(whole, {name: value for name, value in given.items() if value}, file="evaluate")
-    plan = plan_config(loaded, roots=roots, build=build, say=say)
-    if len({planned.task_id for planned in plan.jobs}) > 1:
-        raise ConfigError(f"{task!r} selects {len(plan.jobs)} tasks; name one")
-    return plan
 
 
 @contextlib.contextmanager

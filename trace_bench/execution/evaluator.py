@@ -8,12 +8,14 @@ asks for them (`trace_bench.worker.on_demand`); between two of its questions the
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -23,6 +25,7 @@ from trace_bench.artifacts.jsonio import JsonError
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.outputs import ExampleScore
 from trace_bench.artifacts.records import Results
+from trace_bench.config import parse_config
 from trace_bench.display.markup import html
 from trace_bench.display.table import Column, Table, number
 from trace_bench.errors import Boundary, ConfigError, Interrupted, SandboxError, TraceBenchError
@@ -31,6 +34,7 @@ from trace_bench.execution.aside import runner_aside
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.providers import providers_of
 from trace_bench.execution.service_host import services_of
+from trace_bench.execution.start import plan_config
 from trace_bench.gateway.base import LlmRequest, LlmResponse, NotRecorded, Refusal
 from trace_bench.gateway.replies import encode, refused
 from trace_bench.gateway.server import Gateway, Scope
@@ -41,7 +45,7 @@ from trace_bench.records.reading import last_result, read_meta
 from trace_bench.worker.llm_calls import SERVICES
 from trace_bench.worker.on_demand import ENTRY, SERVICE
 
-Split = Literal["train", "validation", "test"]
+_LOG = logging.getLogger(__name__)
 SPLITS: Mapping[str, str] = {"train": "train", "validation": "validate", "validate": "validate", "test": "test"}
 """Names of splits, as users may write them."""
 PATH = SERVICES + SERVICE
@@ -198,6 +202,51 @@ class Evaluator:
             names = ", ".join(self.initial) or "none"
             raise ConfigError(f"{self.task_id} has the trainable parameters {names}; give values by name")
         return {next(iter(self.initial)): state}
+
+
+def evaluate(
+    task: str, state: Values | str | None = None, *, split: str = "validation", seed: int = 123, **options: Any
+) -> Evaluation:
+    """See `trace_bench.api.evaluate`."""
+    plan = _plan(task, seed, **options)
+    with evaluator(plan) as made:
+        found = made(state, split="validation" if split == "test" else split)
+        values = {**made.initial, **made.values(state)}
+    return found if split != "test" else score_held_out(plan, values)  # of values that are right, as was seen
+
+
+@contextmanager
+def opened(task: str, *, seed: int = 123, **options: Any) -> Iterator[Evaluator]:
+    """See `trace_bench.api.evaluator`."""
+    with evaluator(_plan(task, seed, **options)) as made:
+        yield made
+
+
+def _plan(
+    task: str,
+    seed: int,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    model: str | None = None,
+    backend: str | None = None,
+    roots: Sequence[Path] = (),
+    build: bool = True,
+    config: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = _LOG.info,
+) -> RunPlan:
+    whole = {
+        **(config or {}),
+        "tasks": [{"id": task, "eval_kwargs": dict(arguments or {})}],
+        "trainers": ["NoOp"],
+        "seeds": [seed],
+        "job_timeout": None,
+    }
+    given = {"model": [model] if model is not None else [], "backend": backend}
+    loaded = parse_config(whole, {name: value for name, value in given.items() if value}, file="evaluate")
+    plan = plan_config(loaded, roots=roots, build=build, say=say)
+    if len({planned.task_id for planned in plan.jobs}) > 1:
+        raise ConfigError(f"{task!r} selects {len(plan.jobs)} tasks; name one")
+    return plan
 
 
 @contextmanager

@@ -57,15 +57,15 @@ def evaluate(
 
     Example: trace-bench evaluate llm4ad:circle_packing --state program.py
     """
-    from trace_bench import api
     from trace_bench.cli.problem_checks import arguments_of
+    from trace_bench.execution import evaluator
 
     if split not in SPLITS:
         raise ConfigError(f"--split: there is no {split!r}; write one of {', '.join(SPLITS)}")
     if state is not None and values:
         raise ConfigError("--state and --set contradict each other; give one of them")
     given = arguments_of(values) if values else _read(state) if state is not None else None
-    found = api.evaluate(
+    found = evaluator.evaluate(
         task, given, split=split, seed=seed, arguments=arguments_of(argument or []), model=model, backend=backend,
         roots=root or [], build=not no_build, say=note,
     )  # fmt: skip
