@@ -16,7 +16,7 @@ from trace_bench.cli.app import OLDER_OPTIONS
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
 COMMANDS = (
-    "run", "validate", "tasks", "trainers", "schema", "doctor", "clean", "check-task", "kernel-server",
+    "run", "validate", "tasks", "trainers", "schema", "doctor", "clean", "check-task", "evaluate", "kernel-server",
     "new config", "new task", "new trainer",
     "ls", "show", "logs", "ps", "attach", "cancel", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc", "data fetch",

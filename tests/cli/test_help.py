@@ -23,7 +23,7 @@ from trace_bench.cli.mistakes import near_option
 
 COMMANDS = (
     "", "run", "validate", "tasks", "trainers", "list-tasks", "list-trainers", "schema", "doctor", "clean", "images",
-    "check-task", "kernel-server", "new", "new config", "new task", "new trainer",
+    "check-task", "evaluate", "kernel-server", "new", "new config", "new task", "new trainer",
     "ls", "show", "logs", "ps", "cancel",
     "llm", "llm ls", "llm show", "llm cache",
     "reproduce", "results", "export", "import", "rebuild", "diff", "rm", "gc",

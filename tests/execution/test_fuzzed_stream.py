@@ -99,7 +99,7 @@ def test_any_stream_ends_in_a_result_or_in_an_error_of_its_own(data: bytes, size
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4_000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(streams(), st.sampled_from([7, 1000, 1 << 20]), st.booleans())
 def test_thousands_of_streams(data: bytes, size: int, adopt: bool) -> None:
     check(data, max(size, len(data) // 2000 + 1), adopt=adopt)

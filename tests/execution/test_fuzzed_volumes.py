@@ -149,7 +149,7 @@ def test_damaged_volumes_can_be_looked_at(changes: tuple[list[Any], list[Any]]) 
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(changed)
 def test_hundreds_of_damaged_volumes_can_be_looked_at(changes: tuple[list[Any], list[Any]]) -> None:
     check(changes, read=True)

@@ -301,9 +301,13 @@ def test_an_engine_that_stays_away_ends_the_run_and_everything_is_recorded(bench
 
 def test_an_outage_can_be_interrupted(bench: Bench) -> None:
     bench.backend.script = lambda job_id, number: Script(outage=3600)
-    began = time.monotonic()
+
+    def stop_wanted() -> str | None:
+        began = bench.backend.gone_until - 3600  # below 0 until the engine is gone
+        return "interrupted" if 0 < began + 0.3 < time.monotonic() else None
+
     with pytest.raises(Interrupted, match="while the engine was gone"):
-        bench.run(stop_wanted=lambda: "interrupted" if time.monotonic() > began + 0.3 else None, **ONE)
+        bench.run(stop_wanted=stop_wanted, **ONE)
     layout = RunLayout(bench.runs()[0])
     assert [row["failure_kind"] for row in table(layout)] == ["engine_gone"]
     assert tables_are_those_of_the_files(layout)

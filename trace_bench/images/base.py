@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.images import debian
 from trace_bench.images.debian import Progress
-from trace_bench.images.engine import connect, engine_errors, inspect_image, reason
+from trace_bench.images.engine import connect, engine_errors, few_limits, inspect_image, reason
 from trace_bench.images.lock import Base, Lock
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _look_inside(engine: DockerClient, ref: str) -> dict[str, Any]:
     try:
         output = engine.containers.run(
             ref, entrypoint=["python3", "-I", "-c", _PROBE], command=[], remove=True, network_mode="none", user="0",
-            cap_drop=["ALL"], read_only=True, labels={"trace-bench.probe": Path(ref).name},
+            cap_drop=["ALL"], read_only=True, labels={"trace-bench.probe": Path(ref).name}, ulimits=few_limits(),
         )  # fmt: skip
         seen: dict[str, Any] = json.loads(output)
     except (DockerException, ValueError) as error:

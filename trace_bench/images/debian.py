@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.homes import cache_home
-from trace_bench.images.engine import engine_errors
+from trace_bench.images.engine import engine_errors, few_limits
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -103,7 +103,7 @@ def make_base(engine: DockerClient, progress: Progress) -> str:
             changes = [f"LABEL {IDENTITY_LABEL}={identity}", f"LABEL {RECIPE_LABEL}={_recipe()}"]
             changes.append(f"ENV {ENVIRONMENT}")
             with archive.open("rb") as content:
-                engine.api.import_image_from_data(content, repository=REPOSITORY, tag=tag, changes=changes)
+                engine.api.import_image_from_data(content, repository=f"{REPOSITORY}:{tag}", changes=changes)
     return f"{REPOSITORY}:{tag}"
 
 
@@ -123,7 +123,7 @@ def gather_packages(engine: DockerClient, base: str, listed: Path, progress: Pro
     ):
         status, none = Path(folder) / "status", Path(folder) / "archives"
         status.write_bytes(engine.containers.run(base, ["cat", "/var/lib/dpkg/status"], entrypoint="", remove=True,
-                                                 network_mode="none"))  # fmt: skip
+                                                 network_mode="none", ulimits=few_limits()))  # fmt: skip
 
         def install(into: Path, *options: str) -> str:
             (into / "partial").mkdir(parents=True, exist_ok=True)

@@ -99,3 +99,10 @@ def inspect_image(engine: DockerClient, ref: str) -> dict[str, Any]:
     """The engine's record of the image `ref`, as its API has it. Raises what the engine's library raises."""
     attributes: dict[str, Any] = engine.images.get(ref).attrs
     return attributes
+
+
+def few_limits() -> list[Any]:
+    """Limits that every host lets an engine set; the defaults of Podman are more than some do."""
+    from docker.types import Ulimit
+
+    return [Ulimit(name=name, soft=1024, hard=1024) for name in ("nofile", "nproc")]

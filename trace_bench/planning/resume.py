@@ -45,6 +45,7 @@ class EarlierRun:
         adopted: by job id, the sandboxes in which jobs go on; filled by `decide`.
         leftovers: sandboxes that are to be removed; filled by `decide`.
         budget_left: part of the run's budget is left, so that jobs which it cut off can go on.
+        takes_over: sandboxes that run can be adopted; on some backends only those that have ended can.
     """
 
     layout: RunLayout
@@ -53,6 +54,7 @@ class EarlierRun:
     adopted: dict[str, Sandbox] = field(default_factory=dict)
     leftovers: list[Sandbox] = field(default_factory=list)
     budget_left: bool = True
+    takes_over: bool = True
 
     def decide(self, job_id: str, fingerprint: str) -> Verdict:
         """Decide about a job whose result would have `fingerprint`. To be called once for each job."""
@@ -103,7 +105,8 @@ class EarlierRun:
         last = (meta.host or "") if meta is not None else ""
         for sandbox in sorted(self.sandboxes.get(job_id, ()), key=lambda sandbox: sandbox.host != last):
             state = sandbox.status()
-            if chosen is None and state in ("running", "exited") and self._is_of(job_id, meta, fingerprint):
+            usable = ("running", "exited") if self.takes_over else ("exited",)
+            if chosen is None and state in usable and self._is_of(job_id, meta, fingerprint):
                 chosen = sandbox
                 reason = "its sandbox is running" if state == "running" else "its sandbox has ended, uncollected"
             else:
@@ -152,7 +155,7 @@ def earlier_run(layout: RunLayout, backend: Backend, mode: Mode) -> EarlierRun |
     sandboxes: dict[str, list[Sandbox]] = {}
     for sandbox in backend.find({RUN: layout.run_id, OWNER: owner()}):
         sandboxes.setdefault(sandbox.labels.get(JOB, ""), []).append(sandbox)
-    return EarlierRun(layout, mode, sandboxes)
+    return EarlierRun(layout, mode, sandboxes, takes_over="adoption" not in backend.cannot)
 
 
 @dataclass(frozen=True)

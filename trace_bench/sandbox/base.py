@@ -47,6 +47,8 @@ FEATURES: Mapping[str, str] = {
     "oom_flag": "says whether the memory limit killed something",
     "quota": "holds /out to its size as a whole, by itself",
     "connection": "the stream is a connection that can break while the sandbox runs on",
+    "adoption": "a sandbox that runs can be taken over by another controller",
+    "owners": "what is collected says who owns each file",
 }
 """Other abilities of a backend, by name, and what each means."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from trace_bench.sandbox.base import CONTROLS, Control
 from trace_bench.sandbox.container import CAPABILITIES, GPUS, NO_IPC, OUT, gpu_request, named_gpus
 from trace_bench.sandbox.leases import cores_in, devices_in
+from trace_bench.sandbox.podman import NOT_YET
 from trace_bench.sandbox.runtimes import OCI_SECCOMP, applies_seccomp, is_gvisor, runtime_of
 
 Facts = Mapping[str, Any]
@@ -31,11 +32,8 @@ def read_back(container: Facts, engine: Facts) -> list[Control]:
         **_limits(container, engine),
         **_folders(container, engine),
     }
-    unnamed = _profile_is_unnamed(container, engine)
-    return [
-        Control(name, wanted, *verdicts[name], known=not (unnamed and name == "apparmor"))
-        for name, wanted in CONTROLS.items()
-    ]
+    later = {*container.get(NOT_YET, ()), *(["apparmor"] if _profile_is_unnamed(container, engine) else [])}
+    return [Control(name, wanted, *verdicts[name], known=name not in later) for name, wanted in CONTROLS.items()]
 
 
 def missing(controls: Iterable[Control], required: Iterable[str]) -> list[Control]:

@@ -13,12 +13,14 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import requests
 
 from trace_bench.config.gpus import device_of
 from trace_bench.errors import EnvironmentUnavailable, SandboxError
+from trace_bench.sandbox import podman
 from trace_bench.sandbox.base import (
     CONTROLS,
     FEATURES,
@@ -30,7 +32,7 @@ from trace_bench.sandbox.base import (
     SandboxRequest,
     SandboxState,
 )
-from trace_bench.sandbox.container import OUT, container_config
+from trace_bench.sandbox.container import LOG_BYTES, OUT, container_config
 from trace_bench.sandbox.controls import missing, read_back, security_options
 from trace_bench.sandbox.docker_stream import DockerStream, attach
 from trace_bench.sandbox.engine import OLDEST_API, Engine, labels_filter
@@ -89,6 +91,8 @@ class DockerBackend:
             lost["apparmor"] = "the host has no AppArmor"
         if is_gvisor(runtime_of(None, self._engine.info), self._engine.info):
             lost.update(NOT_UNDER_GVISOR)
+        if self._engine.is_podman:
+            lost.update(podman.LACKS)
         if not self._has_quota():
             lost["quota"] = (
                 "the engine's volumes lie on no xfs with project quotas; a watcher in the supervisor stands in"
@@ -136,6 +140,10 @@ class DockerBackend:
         runtime = runtime_of(request.runtime, self._engine.info)
         gvisor = is_gvisor(runtime, self._engine.info)
         config = container_config(request, volume=volume, quota=self._has_quota(), gvisor=gvisor)
+        if self._engine.is_podman:
+            with self._engine.errors("create a volume"):
+                self._engine.client.create_volume(volume, labels=config["Labels"])
+            config = podman.asked(config, LOG_BYTES)
         errors = self._engine.errors("create a sandbox", image=request.image, name=request.name, runtime=runtime)
         try:
             with errors:
@@ -146,13 +154,7 @@ class DockerBackend:
         sandbox = DockerSandbox(self._engine, str(made["Id"]), request.name, config["Labels"], self._host)
         try:
             always = ALWAYS_REQUIRED - NOT_UNDER_GVISOR.keys() if gvisor else ALWAYS_REQUIRED
-            lacking = missing(sandbox.controls(), (always | request.require_controls) - request.allow_weaker)
-            if lacking:
-                raise ControlMissing(
-                    f"{self._engine} cannot put in force: "
-                    + "; ".join(f"{control.name} ({control.detail})" for control in lacking)
-                    + ". Repair the host, or name the controls in allow_weaker."
-                )
+            sandbox.check(frozenset((always | request.require_controls) - request.allow_weaker))
             self._check_lease(sandbox, request)
         except BaseException:
             sandbox.remove()
@@ -169,9 +171,11 @@ class DockerBackend:
         for item in containers:
             name = str((item.get("Names") or [item["Id"]])[0]).lstrip("/")
             found.append(DockerSandbox(self._engine, str(item["Id"]), name, item.get("Labels") or {}, self._host))
+        # Podman takes a part of a value for the value.
+        found = [sandbox for sandbox in found if labels.items() <= sandbox.labels.items()]
         held = {sandbox.labels.get(VOLUME) for sandbox in found}
         for item in volumes:
-            if item["Name"] not in held:
+            if item["Name"] not in held and labels.items() <= (item.get("Labels") or {}).items():
                 found.append(DockerSandbox(self._engine, "", str(item["Name"]), item.get("Labels") or {}, self._host))
         return found
 
@@ -195,7 +199,8 @@ class DockerBackend:
 
     def _living(self) -> list[dict[str, Any]]:
         """The sandboxes of this engine that have not ended, as the engine lists them."""
-        filters = {"label": [UID_BASE], "status": ["created", "running", "paused", "restarting"]}
+        # None is ever restarting: their restart policy is no. Podman does not know that status.
+        filters = {"label": [UID_BASE], "status": ["created", "running", "paused"]}
         with self._engine.errors("list sandboxes"):
             return list(self._engine.client.containers(all=True, filters=filters))
 
@@ -224,6 +229,8 @@ class DockerBackend:
             "backend": self.name,
             "integrity": self.integrity,
             "engine": version.get("Version"),
+            "kind": "podman" if self._engine.is_podman else "docker",
+            "rootless": bool({"rootless"} & security_options(info).keys() or info.get("Rootless")),
             "api": self._engine.api_version,
             "kernel": info.get("KernelVersion"),
             "operating_system": info.get("OperatingSystem"),
@@ -286,6 +293,7 @@ class DockerSandbox:
         self.name = name
         self.labels: Mapping[str, str] = dict(own_labels)
         self._controls: list[Control] | None = None
+        self._unproven: frozenset[str] = frozenset()
         self._streams: weakref.WeakSet[DockerStream] = weakref.WeakSet()
 
     def attach(self) -> DockerStream:
@@ -298,11 +306,37 @@ class DockerSandbox:
     def start(self) -> None:
         with self._errors("start a sandbox"):
             self._engine.client.start(self._there())
+        if self._unproven:
+            self.check(self._unproven, started=True)
+
+    def check(self, required: frozenset[str], *, started: bool = False) -> None:
+        """Check that the controls `required` are in force. Those that are not known yet are checked after the start.
+
+        Args:
+            started: what is not known now never will be, and is not in force.
+
+        Raises:
+            ControlMissing: one is not.
+        """
+        found = self.controls()
+        known = [replace(control, known=True) for control in found] if started else found
+        if lacking := missing(known, required):
+            raise ControlMissing(
+                f"{self._engine} cannot put in force: "
+                + "; ".join(f"{control.name} ({control.detail})" for control in lacking)
+                + ". Repair the host, or name the controls in allow_weaker."
+            )
+        # Whoever requires what depends on the host looks after the start, too.
+        self._unproven = (required & {control.name for control in found if not control.known}) - HOST_DEPENDENT
 
     def controls(self) -> list[Control]:
         if self._controls is not None:
             return self._controls
-        found = read_back(self._inspect(), self._engine.info)
+        facts = self._inspect()
+        if self._engine.is_podman:
+            with self._errors("inspect a sandbox"):
+                facts = podman.in_dockers_words(facts, self._engine.libpod(f"containers/{self._there()}/json"))
+        found = read_back(facts, self._engine.info)
         if all(control.known for control in found):
             self._controls = found
         return found
@@ -324,7 +358,10 @@ class DockerSandbox:
                 self._wait_once(left)
             state = self._inspect()["State"]
             if state["Status"] in ("exited", "dead"):
-                return ExitStatus(int(state["ExitCode"]), bool(state["OOMKilled"]), str(state.get("Error") or ""))
+                code = int(state["ExitCode"])
+                if code == 1 and self._engine.is_podman and podman.NO_COMMAND in self.last_words():
+                    code = 127
+                return ExitStatus(code, bool(state["OOMKilled"]), str(state.get("Error") or ""))
             if left <= 0:
                 return None
             if state["Status"] == "created":  # the engine's wait returns at once for what has not started
@@ -337,7 +374,7 @@ class DockerSandbox:
         except SandboxRemoved:
             return
         except SandboxError as error:
-            if "is not running" not in str(error):
+            if not any(words in str(error) for words in ("is not running", "can only kill running")):
                 raise
 
     @contextlib.contextmanager
@@ -365,13 +402,25 @@ class DockerSandbox:
 
     def last_words(self) -> str:
         with self._errors("show the log of a sandbox"):
-            log = self._engine.client.logs(self._there(), stdout=False, stderr=True, tail=200)
-        return bytes(log)[-STDERR_BYTES:].decode("utf-8", errors="replace")
+            # Podman takes a long line in several pieces, and loses it where its last lines are asked for.
+            last: Any = "all" if self._engine.is_podman else 200
+            log = self._engine.client.logs(self._there(), stdout=False, stderr=True, tail=last)
+        said = bytes(log)[-STDERR_BYTES:].decode("utf-8", errors="replace")
+        if podman.NO_COMMAND in said and self._engine.is_podman:
+            said += f"{' '.join(self._inspect()['Config'].get('Entrypoint') or [])}\n"
+        return said
 
     def collect(self) -> Iterator[bytes]:
         with self._errors("archive /out"):
-            chunks, _ = self._engine.client.get_archive(self._there(), OUT, chunk_size=CHUNK)
-            yield from chunks
+            if self._engine.is_podman:
+                yield from podman.archive(OUT.strip("/"), self._archive)
+                self._inspect()  # Podman leaves out what is removed meanwhile, and says nothing
+            else:
+                yield from self._archive()
+
+    def _archive(self) -> Iterator[bytes]:
+        chunks, _ = self._engine.client.get_archive(self._there(), OUT, chunk_size=CHUNK)
+        return iter(chunks)
 
     def remove(self) -> None:
         if self.id:

@@ -24,6 +24,7 @@ from docker.transport import UnixHTTPAdapter
 from docker.utils import kwargs_from_env, parse_host
 
 from trace_bench.errors import EnvironmentUnavailable, SandboxError, TraceBenchError
+from trace_bench.sandbox import podman
 from trace_bench.sandbox.errors import (
     EngineGone,
     EngineRefused,
@@ -185,6 +186,18 @@ class Engine:
             return self._version
 
     @property
+    def is_podman(self) -> bool:
+        """Whether it is Podman, which speaks this API with differences (`trace_bench.sandbox.podman`)."""
+        return podman.is_podman(self.version)
+
+    def libpod(self, path: str) -> dict[str, Any]:
+        """The answer of Podman's own API at `path`."""
+        client = self.client
+        found = client.get(f"{client.base_url}/{podman.API}/{path}", timeout=self.timeout)
+        client._raise_for_status(found)  # type: ignore[attr-defined]
+        return dict(found.json())
+
+    @property
     def info(self) -> dict[str, Any]:
         """The engine's ``info``, asked once: what it says of its host does not change while it runs."""
         client = self.client
@@ -249,8 +262,8 @@ _NO_GPU = (
 )  # fmt: skip
 """Parts of engines' messages that they have no such GPU: without the toolkit, with it, for CDI devices, for nodes."""
 
-_UNFIT = ("executable file not found", "profile could not be loaded")
-"""Parts of engines' messages that they lack a program of their own, such as ``apparmor_parser`` or ``docker-init``. A
+_UNFIT = ("executable file not found", "profile could not be loaded", "container-init binary not found")
+"""Parts of engines' messages that they lack a program of their own: ``apparmor_parser``, ``docker-init``, catatonit. A
 command that an image lacks gives no such message: ``docker-init`` starts it, inside."""
 
 
@@ -268,7 +281,7 @@ def _translated(error: APIError, engine: str, action: str, image: str, name: str
         return ImageMissing(f"image {image} is not on this engine; build it with trace-bench images build, or pull it.")
     if status == 404 and ("no such container" in lower or "could not find" in lower):
         return SandboxRemoved(f"sandbox {name} is no longer there; it was removed.")
-    if status == 409 and "already in use" in lower:
+    if status in (409, 500) and "name" in lower and "already in use" in lower:
         return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
     if "unknown runtime" in lower or "unknown or invalid runtime" in lower:
         return RuntimeMissing(missing_runtime(runtime))
@@ -280,7 +293,7 @@ def _translated(error: APIError, engine: str, action: str, image: str, name: str
     if any(words in lower for words in _UNFIT):
         return EngineUnfit(
             f"this engine can start no sandbox, of any image: {text.rstrip('.')}. Install the program that its host "
-            "lacks (apparmor_parser is in the package apparmor), then check with trace-bench doctor."
+            "lacks (it is in the package apparmor, or catatonit for Podman), then check with trace-bench doctor."
         )
     if status is not None and 400 <= status < 500 and status not in _PASSING and not lower.startswith("no such"):
         return EngineRefused(f"{engine} refused to {action}: {text.rstrip('.')}. {_remedy(status)}")

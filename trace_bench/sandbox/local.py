@@ -78,7 +78,7 @@ class LocalBackend:
 
     name = "local"
     integrity: Integrity = "unprotected"
-    capabilities: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset({"adoption", "owners"})
     cannot: Mapping[str, str] = {
         **{name: _PARTLY.get(name, "a plain process of this user has none") for name in CONTROLS},
         "oom_flag": "a process that runs out of address space ends by itself, and the reason is not observed",

@@ -85,7 +85,7 @@ def names_of_all_kinds_come_back(lab: Lab) -> None:
         assert all(content(sandbox, name) == name.encode() for name in NAMES)
 
 
-@needs("user")
+@needs("user", "owners")
 def owners_and_modes_come_back(lab: Lab) -> None:
     base = lab.backend.default_uid_base
     code = (

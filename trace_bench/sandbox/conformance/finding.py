@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, members, raises, read_until
+from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, members, needs, raises, read_until
 from trace_bench.sandbox.errors import NameConflict, SandboxRemoved
 from trace_bench.sandbox.labels import JOB, RUN, UID_BASE
 
@@ -83,6 +83,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@needs("adoption")
 def killed_controller_leaves_an_adoptable_sandbox(lab: Lab) -> None:
     """The other controller makes its backend anew, as an entry point is called: the class without arguments."""
     request, made_by = lab.request(ECHO), type(lab.backend)

@@ -7,7 +7,17 @@ import threading
 import time
 
 from trace_bench.errors import SandboxError
-from trace_bench.sandbox.conformance.lab import ECHO, PATIENCE, SLEEP, Lab, raises, read_all, read_bytes, read_until
+from trace_bench.sandbox.conformance.lab import (
+    ECHO,
+    PATIENCE,
+    SLEEP,
+    Lab,
+    needs,
+    raises,
+    read_all,
+    read_bytes,
+    read_until,
+)
 
 
 def stream_carries_all_bytes_exactly(lab: Lab) -> None:
@@ -87,6 +97,7 @@ def stderr_is_kept_while_no_stream_is_attached(lab: Lab) -> None:
         assert sandbox.last_words() == "went wrong\n"
 
 
+@needs("adoption")
 def stream_can_be_detached_and_attached_again(lab: Lab) -> None:
     with lab.running(ECHO) as (sandbox, stream):
         read_until(stream, b"ready\n")

@@ -1,0 +1,95 @@
+"""A Podman of scripts/podman-engine in the place of the Docker engine: the same tests, and the same scores."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine import BASE_IMAGE
+from tests.integration.cli import REPOSITORY, cli, environment, result_of
+from tests.integration.conftest import engine, home, images
+
+__all__ = ["engine", "home", "images"]
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+SCRIPT = REPOSITORY / "scripts" / "podman-engine"
+SOCKET = "unix:///run/trace-bench-podman/podman.sock"
+OTHERWISE = (
+    "adopts",  # a sandbox whose controller has died is not taken over: Podman has closed its input
+    "not_ours and out_of_memory",  # Podman does not say that the memory limit killed the supervisor itself
+    "labels_and_the_limits",  # its report calls the runtime oci
+    "no_environment_variable and (train or score) and not candidate",  # it adds TERM and container
+)
+"""What is otherwise on Podman, as docs/how-to/engines.md says: tests of Docker that do not hold."""
+
+
+@pytest.fixture(scope="module")
+def podman(images: Path) -> Iterator[tuple[dict[str, str], Path]]:
+    """Variables with which its engine is used, and a home whose images it has."""
+    was_up = subprocess.run([SCRIPT, "status"], capture_output=True, check=False).returncode == 0
+    done = subprocess.run([SCRIPT, "start"], capture_output=True, text=True, check=False)
+    if done.returncode == 3:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    lock = json.loads((images / "images.lock.json").read_text())
+    refs = [BASE_IMAGE, *(lock["images"][family]["ref"] for family in ("core", "llm4ad"))]
+    env = {"DOCKER_HOST": SOCKET}
+    with subprocess.Popen(["docker", "save", *refs], stdout=subprocess.PIPE) as save:
+        subprocess.run(["docker", "load", "-q"], stdin=save.stdout, env={**os.environ, **env}, check=True)
+    folder = images.with_name(f"{images.name}-podman")
+    folder.mkdir(exist_ok=True)
+    shutil.copy(images / "images.lock.json", folder)
+    yield env, folder
+    if not was_up:
+        subprocess.run([SCRIPT, "stop", "--purge"], check=True)
+
+
+def passed(podman: tuple[dict[str, str], Path], *arguments: str) -> None:
+    env, folder = podman
+    wanted = environment(None, **env, TRACE_BENCH_TEST_HOME=str(folder), TRACE_BENCH_REQUIRE="docker")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "docker and not slow", *arguments]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=wanted, capture_output=True, text=True, timeout=1500, check=False
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert " passed" in done.stdout
+
+
+def test_the_backend_does_what_every_backend_must(podman: tuple[dict[str, str], Path]) -> None:
+    passed(podman, "tests/sandbox/test_conformance.py", "-k", "test_docker")
+
+
+def test_jobs_are_isolated_and_fail_as_they_do_on_docker(podman: tuple[dict[str, str], Path]) -> None:
+    files = [f"tests/integration/test_{name}.py" for name in ("isolation", "hostile", "interruption")]
+    passed(podman, *files, "-k", " and ".join(f"not ({words})" for words in OTHERWISE))
+
+
+def test_smoke_has_the_ids_and_scores_of_docker_and_nothing_is_left(
+    podman: tuple[dict[str, str], Path], images: Path, tmp_path: Path
+) -> None:
+    env, folder = podman
+    rows = []
+    for name, place, variables in (("docker", images, {}), ("podman", folder, env)):
+        done = cli(
+            "run", "smoke.yaml", "--json", "--runs-dir", str(tmp_path / name), home=place, timeout=600, **variables
+        )
+        assert done.returncode == 0, done.stderr
+        rows.append(result_of(done.stdout)["jobs"])
+    same = ("job_id", "status", "score_initial", "score_best", "score_final", "total_tokens", "integrity")
+    assert [[row[key] for key in same] for row in rows[0]] == [[row[key] for key in same] for row in rows[1]]
+    for path in (tmp_path / "podman").glob("*/jobs/*/job_meta.json"):
+        controls = json.loads(path.read_text())["controls"]
+        assert {one["name"] for one in controls if not one["in_force"]} <= {"apparmor"}
+    for kind in ("ps -a", "volume ls"):
+        left = subprocess.run(
+            ["docker", *kind.split(), "-q"], env={**os.environ, **env}, capture_output=True, check=True
+        )
+        assert left.stdout.split() == [], kind
+    found = cli("doctor", "--json", home=folder, **env)
+    assert '"kind": "podman"' in found.stdout or "kind podman" in found.stdout
