@@ -64,13 +64,13 @@ def test_the_shipped_config_finds_faster_kernels_and_finds_the_same_correct_agai
 ) -> None:
     found: list[dict[str, dict[str, str]]] = []
     shipped = yaml.safe_load((REPOSITORY / "configs" / "kernelbench_cpu.yaml").read_text())
-    for again, tasks in (("first", 6), ("second", 2)):
+    for again, tasks in (("first", shipped["tasks"][::2]), ("second", shipped["tasks"][:1])):  # one of each level
         runs = tmp_path / again
-        config = write_config(tmp_path, **shipped | {"tasks": shipped["tasks"][:tasks]})
+        config = write_config(tmp_path, **shipped | {"tasks": tasks})
         done = cli("run", str(config), "--runs-dir", str(runs), home=kernels, timeout=900)
         assert done.returncode == 0, done.stderr
         found.append(rows_of(runs))
-    assert [len(rows) for rows in found] == [6, 2]
+    assert [len(rows) for rows in found] == [3, 1]
     for rows in found:
         assert {(row["status"], row["integrity"]) for row in rows.values()} == {("ok", "protected")}
         assert all("torch 2.13.0+cpu" in row["hardware"] for row in rows.values())

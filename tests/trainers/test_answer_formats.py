@@ -182,8 +182,8 @@ HUGE: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("kind", HUGE)
-def test_a_megabyte_of_anything_is_read_in_less_than_a_second(reader: Reader, kind: str) -> None:
+def test_a_megabyte_of_anything_is_read_in_seconds(reader: Reader, kind: str) -> None:
     text = HUGE[kind]()
     began = time.process_time()
     read(reader, text)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 5.0, "a second on a quiet machine; minutes if it grew with the square"
