@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from trace_bench.suites.best_known import FILE, digest
+from trace_bench.suites.best_known import FILE, key_in
 from trace_bench.suites.judge import Judge
 from trace_bench.suites.splits import STANDARD, settings_of, size_of, split_seed
 from trace_bench.suites.task_folder import load_module
@@ -94,12 +94,13 @@ def solved(item: Item) -> Found:
     module = load_module(context.task_dir / "evaluator.py")
     instance = instance_of(context, module, item.number)
     judge = Judge(module, context.spec)
-    name = digest(instance)
+    known = _stored(context.task_dir).get(item.size, {}).get("instances", {})
+    name = key_in(known, instance)
     candidates = context.spec["candidates"]
     template = _played(context, module, instance, candidates["template"])
     if template is None:
         raise SystemExit(f"{item.task}: the template fails on instance {item.number} of size {item.size}")
-    entry = _stored(context.task_dir).get(item.size, {}).get("instances", {}).get(name)
+    entry = known.get(name)
     scores: list[tuple[float, str]] = [] if entry is None else [(entry[1], entry[2])]
     today = _today()
     if entry is None or not _proven(entry[2]):
@@ -142,7 +143,7 @@ def taken(checked: Mapping[str, Any], by: str) -> int:
         shares = []
         for number in range(count_of(context)):
             instance = instance_of(context, module, number)
-            entry = table[STANDARD]["instances"][digest(instance)]
+            entry = table[STANDARD]["instances"][key_in(table[STANDARD]["instances"], instance)]
             scores = [p["scores"][number] for p in row["programs"] if not p["failed"] and len(p["scores"]) > number]
             best = max(scores, key=lambda score: sign * score, default=entry[1])
             if sign * (best - entry[1]) > 1e-9 * abs(best):

@@ -3,7 +3,8 @@
 The file has an object for each size of generated instances, and ``files`` for published ones:
 
 * ``SIZE.template`` and ``SIZE.best``: means of the normalised scores of the template and of the best known solutions;
-* ``SIZE.instances.DIGEST``: ``[score of the template, best known score, source]`` of the instance with that `digest`;
+* ``SIZE.instances.DIGEST``: ``[score of the template, best known score, source]`` of the instance with that `digest`,
+  or with that `rough_digest` where the last digits of instances depend on the processor;
 * ``files.NAME``: ``[best known score, source]``; `name_of` makes the name.
 
 Scores are in the task's natural units. `python -m benchmarks.LLM4AD.best_known` writes the sizes.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 from trace_bench.worker.problem import ProblemError
 
 FILE = "best_known.json"
+ROUGH = "~"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class BestKnown:
         """The best known score of a generated instance, and its source; None if the table lacks the instance."""
         if not self._generated:
             return None
-        entry = self._generated.get(digest(instance))
+        entry = self._generated.get(key_in(self._generated, instance))
         return None if entry is None else (float(entry[1]), str(entry[2]))
 
     @cached_property
@@ -74,6 +76,25 @@ def digest(instance: Mapping[str, Any]) -> str:
     """12 hexadecimal digits of the SHA-256 of an instance's data."""
     text = json.dumps(_plain(instance), sort_keys=True, allow_nan=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def rough_digest(instance: Mapping[str, Any]) -> str:
+    """The `digest` of an instance whose numbers are rounded to six digits, after ``~``: sines and powers differ in the
+    last bit from processor to processor."""
+    return ROUGH + digest(_rounded(_plain(instance)))
+
+
+def key_in(entries: Collection[str], instance: Mapping[str, Any]) -> str:
+    """The key of `instance` in a table with the keys `entries`: all of them are rough, or none is."""
+    return rough_digest(instance) if any(key.startswith(ROUGH) for key in entries) else digest(instance)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{round(value, 9) + 0.0:.6g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
