@@ -265,7 +265,8 @@ def test_one_table_and_one_line_of_caveats_unless_more_is_asked_for(
     recorded: RunLayout, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, remarks = printed(capsys, recorded, "table").split("\n\n")
-    answers, remedy, gap, caveats = remarks.split("\n", 3)
+    answers, remedy, gap, budgets, caveats = remarks.split("\n", 4)
+    assert budgets.startswith("budgets: PrioritySearch ") and budgets.endswith(" on equal terms.")
     assert gap == "gap: 0 is the template, 1 is the task's reference program on the same instances."
     assert answers == "26 of 40 answers unusable: 26 without a suggestion." and remedy.startswith("Try an optimizer")
     header, *rows = table.splitlines()

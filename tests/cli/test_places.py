@@ -181,7 +181,7 @@ def test_a_dry_run_says_images_hosts_and_cost(tmp_path: Path) -> None:
 
 def test_the_lines_of_a_dry_run_on_modal(capsys: pytest.CaptureFixture[str]) -> None:
     image = SimpleNamespace(ref="ghcr.io/you/core@sha256:0", key="k")
-    plan: Any = SimpleNamespace(lock=SimpleNamespace(images={"core": image}))
+    plan: Any = SimpleNamespace(lock=SimpleNamespace(images={"core": image}), costs=())
     hosts = (HostCapacity(Host("far", slots=4), 2, {"has no label 'lab'": 1}),)
     bound = SandboxBound(3, 2, core_hours=6.0, gib_hours=12.0, gpu_hours=2.0, usd=1.25)
     print_estimate(plan, PlanEstimate(hosts, bound, None))

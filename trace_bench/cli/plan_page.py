@@ -105,8 +105,9 @@ def _lines(plan: RunPlan, estimate: PlanEstimate) -> Iterator[tuple[str, str]]:
             yield "host", _host_line(each)
     if estimate.bound is not None:
         yield "sandboxes", bound_sentence(estimate.bound)
-    for cost in plan.costs if plan.config.budget.evaluations or plan.config.budget.calls else ():
-        yield "search", cost_sentence(cost, plan.config.budget)
+    for cost in plan.costs:
+        if cost.proposals(plan.config.budget) is not None:
+            yield "search", cost_sentence(cost, plan.config.budget)
     if estimate.model_usd is None:
         yield "models", "cost not estimated: no budget.usd and no budget.run.usd"
     elif estimate.model_usd:

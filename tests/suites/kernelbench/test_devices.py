@@ -219,7 +219,7 @@ def build(context):
 
 def test_the_real_worker_hands_memory_over_and_filters_what_else_a_kernel_asks(driver: Path, tmp_path: Path) -> None:
     env = {"LD_LIBRARY_PATH": str(driver), "PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path))}
-    got = run(tmp_path, JOB, env=env)
+    got = run(tmp_path, JOB, env=env, timeout=240, limits={"score_timeout": 200})
     assert "MEASURED" in got.log, (got.log, got.stderr)
     assert "REFUSED compile failed at line 2: PermissionError" in got.log
     assert got.result is not None

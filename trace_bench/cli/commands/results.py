@@ -78,8 +78,9 @@ def results(
         skipped = jobs[jobs["status"] == "skipped"]
         unmet = unmet_sentences(zip(skipped["task_id"], skipped["feedback"], strict=True))
         wanted = set(jobs["job_id"])
-        spending = spending_sentences(layout, [row for row in read_rows(layout) if row.job_id in wanted])
-        _emit(summary, speedups, impossible, [*spending, *gap_sentences(layout)], unmet, form, explain=explain)
+        said = spending_sentences(layout, [row for row in read_rows(layout) if row.job_id in wanted])
+        remarks = [*gap_sentences(layout), *(f"budgets: {text}" for text in said)]
+        _emit(summary, speedups, impossible, remarks, unmet, form, explain=explain)
 
 
 def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], where: str | None) -> Any:
