@@ -33,7 +33,8 @@ from trace_bench.planning.data_sets import with_rows
 from trace_bench.records.runs import find_run
 
 if TYPE_CHECKING:
-    from trace_bench.execution.evaluator import Evaluation, Evaluator, Values
+    from trace_bench.execution.evaluation import Evaluation
+    from trace_bench.execution.evaluator import Evaluator, Values
 
 __all__ = ["Budget", "Job", "RunResult", "evaluate", "evaluator", "expand", "load_config", "open_run", "run"]
 
@@ -106,8 +107,8 @@ def evaluate(
         task: its id or short name, as in a config.
         state: values by name, in place of the task's own initial ones; a text is that of the only trainable parameter;
             None is the initial state.
-        split: ``train``, ``validation``, or ``test``: held-out data, scored as a run scores its best state. Whoever
-            looks at that again and again has no held-out data any more.
+        split: ``train``, ``validation`` or ``test``. The last is held-out data, and is scored as a run scores its best
+            state. Held-out data that are looked at again and again are held out no more.
         seed: decides the examples, as in a job with that seed.
         options: of `evaluator`.
 

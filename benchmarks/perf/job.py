@@ -158,7 +158,7 @@ def trace(config: str, runs: str) -> None:
     cli.hurry()
     importlib.import_module("trace_bench.cli.app")
     from trace_bench.cli import run as cli_run
-    from trace_bench.sandbox import docker
+    from trace_bench.sandbox import docker, docker_sandbox
 
     spent: dict[str, float] = {"host: imports": clock() - begin}
     from trace_bench.execution import attempt, run, session, start, supervision
@@ -181,12 +181,12 @@ def trace(config: str, runs: str) -> None:
     timed(start, "plan_run", "host: plan, look up image")
     timed(run, "write_records", "host: records before the jobs")
     timed(docker.DockerBackend, "create", "engine: create, read back")
-    timed(docker.DockerSandbox, "attach", "engine: attach")
-    timed(docker.DockerSandbox, "start", "engine: start")
+    timed(docker_sandbox.DockerSandbox, "attach", "engine: attach")
+    timed(docker_sandbox.DockerSandbox, "start", "engine: start")
     timed(session.Session, "start", "sandbox: from started to done")
-    timed(docker.DockerSandbox, "wait", "engine: see it end")
+    timed(docker_sandbox.DockerSandbox, "wait", "engine: see it end")
     timed(supervision, "collect", "engine: collect")
-    timed(docker.DockerSandbox, "remove", "engine: remove")
+    timed(docker_sandbox.DockerSandbox, "remove", "engine: remove")
     timed(attempt, "record_attempt", "host: record of the job")
     timed(run.Run, "_finish", "host: tables, index")
     sys.argv[1:] = ["run", *OPTIONS, "--config", config, "--runs-dir", runs]

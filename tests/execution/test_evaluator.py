@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 import trace_bench
 from tests.console import here
 from trace_bench.errors import Boundary, ConfigError
-from trace_bench.execution.evaluator import Evaluation, EvaluationFailed, Evaluator, ExampleEvaluation
+from trace_bench.execution.evaluation import Evaluation, ExampleEvaluation
+from trace_bench.execution.evaluator import Evaluator
+from trace_bench.execution.state_exchange import EvaluationFailed, StateExchange
 from trace_bench.sandbox.local import LocalBackend
 
 TASK = "internal:numeric_param"
@@ -81,6 +84,20 @@ def test_a_sandbox_that_dies_is_said_and_ends_the_session() -> None:
     assert caught.value.boundary is Boundary.SANDBOX
     with pytest.raises(EvaluationFailed):
         evaluator({"guess": 1})
+
+
+def test_an_answer_that_was_not_waited_for_is_not_taken_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a user interrupts the cell of a notebook, and goes on."""
+    exchange = StateExchange()
+
+    def interrupted() -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exchange, "_said", SimpleNamespace(get=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        exchange.ask({"state": {}, "split": "train"})
+    with pytest.raises(EvaluationFailed, match="was interrupted; open another one"):
+        exchange.ask({"state": {}, "split": "train"})
 
 
 def test_a_program_is_a_text_and_its_failure_a_score() -> None:

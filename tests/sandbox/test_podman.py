@@ -6,7 +6,9 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,9 @@ from trace_bench.errors import SandboxError
 from trace_bench.sandbox import podman
 from trace_bench.sandbox.base import CONTROLS, Resources, SandboxRequest
 from trace_bench.sandbox.container import LOG_BYTES, container_config
-from trace_bench.sandbox.controls import read_back
+from trace_bench.sandbox.controls import NOT_YET, read_back
+from trace_bench.sandbox.errors import ControlMissing
+from trace_bench.sandbox.podman_sandbox import PodmanSandbox
 
 SAID: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "podman" / "4.3.json").read_bytes())
 
@@ -82,7 +86,7 @@ def test_a_control_that_is_not_in_force_is_not_taken_for_one(control: str, chang
 )
 def test_queues_and_shared_memory_are_read_from_what_the_runtime_was_given(oci: dict[str, Any], tmp_path: Path) -> None:
     found = facts("running", tmp_path, **oci)
-    assert "ipc" in lacking(found) and "ipc" not in found[podman.NOT_YET]
+    assert "ipc" in lacking(found) and "ipc" not in found[NOT_YET]
 
 
 def test_what_is_asked_of_it_says_what_podman_would_add_by_itself() -> None:
@@ -150,3 +154,20 @@ def test_an_archive_that_comes_empty_while_the_container_ends_is_asked_for_again
 def test_an_archive_that_is_cut_is_an_error(data: bytes) -> None:
     with pytest.raises(SandboxError, match="archive of a sandbox"):
         b"".join(podman.archive("out", lambda: [data]))
+
+
+def test_a_control_that_is_not_known_after_the_start_either_ends_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the engine is on another machine, whose files cannot be read."""
+    engine: Any = SimpleNamespace(
+        client=SimpleNamespace(start=lambda _: None), errors=lambda *_, **__: nullcontext(), info=SAID["info"]
+    )
+    sandbox = PodmanSandbox(engine, "id", "name", {})
+    said = SAID["running"]
+    monkeypatch.setattr(sandbox, "_facts", lambda: podman.in_dockers_words(said["container"], said["own"]))
+    sandbox.check(frozenset({"network", "ipc"}))
+    with pytest.raises(ControlMissing, match=r"cannot put in force: ipc \(mode default"):
+        sandbox.start()
+    sandbox = PodmanSandbox(engine, "id", "name", {})
+    monkeypatch.setattr(sandbox, "_facts", lambda: podman.in_dockers_words(said["container"], said["own"]))
+    sandbox.check(frozenset({"network"}))
+    sandbox.start()

@@ -172,7 +172,7 @@ def _unequal(budget: BudgetConfig, jobs: Sequence[Job], trainers: Mapping[str, t
             f"--budget calls={DEFAULT_CALLS} (or budget in the config) compares on equal terms"
         )
     short = list(dict.fromkeys(name for (name, _), endless in configurations.items() if not endless))
-    if not short or len(short) == len(configurations) == 1:
+    if not short:
         return ""
     return (
         f"{_listed(short)} may end before the budget, by a parameter that limits the steps; leave it out to compare on "

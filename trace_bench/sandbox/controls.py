@@ -8,13 +8,14 @@ from typing import Any
 from trace_bench.sandbox.base import CONTROLS, Control
 from trace_bench.sandbox.container import CAPABILITIES, GPUS, NO_IPC, OUT, gpu_request, named_gpus
 from trace_bench.sandbox.leases import cores_in, devices_in
-from trace_bench.sandbox.podman import NOT_YET
 from trace_bench.sandbox.runtimes import OCI_SECCOMP, applies_seccomp, is_gvisor, runtime_of
 
 Facts = Mapping[str, Any]
 Verdict = tuple[bool, str]
 """Whether a control is in force, and the detail."""
 
+NOT_YET = "NotYet"
+"""Key of an inspection: names of controls that it cannot have before the container has started."""
 _SHARED = ("host", "container:")
 _NO_NEW_PRIVILEGES = {"no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"}
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.errors import SandboxError
+from trace_bench.sandbox.controls import NOT_YET
 
 Facts = Mapping[str, Any]
 
@@ -26,8 +27,6 @@ API = "v4.0.0/libpod"
 SMALLEST = "ro,nosuid,nodev,noexec,size=4096"
 """Options of folders that Podman adds, writable, to a container whose root cannot be written."""
 ADDED = ("/var/tmp",)
-NOT_YET = "NotYet"
-"""Key of an inspection: controls that cannot be known before the container has started."""
 _ONE_CONNECTION = "Podman closes the input of a container with the first connection to it"
 LACKS: Mapping[str, str] = {
     "adoption": _ONE_CONNECTION,

@@ -15,7 +15,7 @@ from trace_bench.display.table import number
 from trace_bench.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
-    from trace_bench.execution.evaluator import Evaluation
+    from trace_bench.execution.evaluation import Evaluation
 
 Model = Annotated[
     str | None,
