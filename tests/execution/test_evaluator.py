@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 
 import trace_bench
 from tests.console import here
+from tests.integration.test_interruption import wait_for
 from trace_bench.errors import Boundary, ConfigError
 from trace_bench.execution.evaluation import Evaluation, ExampleEvaluation
 from trace_bench.execution.evaluator import Evaluator
@@ -90,7 +94,7 @@ def test_an_answer_that_was_not_waited_for_is_not_taken_for_the_next_one(monkeyp
     """As where a user interrupts the cell of a notebook, and goes on."""
     exchange = StateExchange()
 
-    def interrupted() -> Any:
+    def interrupted(timeout: float) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(exchange, "_said", SimpleNamespace(get=interrupted))
@@ -169,3 +173,17 @@ def test_the_command_prints_examples_and_their_mean(tmp_path: Path) -> None:
     ):
         done = here("evaluate", TASK, *arguments, *local)
         assert done.returncode == 2 and says in done.stderr, done.stderr
+
+
+def test_signals_end_the_command_in_order_and_leave_no_sandbox() -> None:
+    """The second one comes while the sandbox is removed."""
+    before = len(LocalBackend().find({}))
+    program = "def priority(item, bins):\n    while True: pass\n"
+    command = [sys.executable, "-m", "trace_bench", "evaluate", PROGRAM, "--set", f"code={json.dumps(program)}"]
+    process = subprocess.Popen([*command, "--backend", "local"], stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len(LocalBackend().find({})) > before, 60)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted" in said and "Traceback" not in said, said
+    assert len(LocalBackend().find({})) == before

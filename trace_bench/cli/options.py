@@ -182,3 +182,4 @@ BackendLookedAt = Annotated[
     Option("--backend", metavar="NAME", help="Look at auto, docker, modal or local.", autocompletion=complete.backends),
 ]
 NoBuild = Annotated[bool, Option("--no-build", help="Fail where an image is missing.")]
+AcceptDrift = Annotated[bool, Option("--accept-drift", help="Use locked images although their recipe has changed.")]

@@ -97,14 +97,29 @@ class Evaluator:
 
 
 def evaluate(
-    task: str, state: Values | str | None = None, *, split: str = "validation", seed: int = 123, **options: Any
+    task: str,
+    state: Values | str | None = None,
+    *,
+    split: str = "validation",
+    seed: int = 123,
+    stop_wanted: Callable[[], str | None] = lambda: None,
+    **options: Any,
 ) -> Evaluation:
-    """See `trace_bench.api.evaluate`."""
+    """See `trace_bench.api.evaluate`.
+
+    Args:
+        stop_wanted: asked often; what is not None ends the evaluation.
+
+    Raises:
+        Interrupted: it was asked to stop. The sandbox is gone.
+    """
     plan = _plan(task, seed, **options)
-    with evaluator(plan) as made:
+    with evaluator(plan, stop_wanted) as made:
         found = made(state, split="validation" if split == "test" else split)
         values = {**made.initial, **made.values(state)}
-    return found if split != "test" else score_held_out(plan, values)  # of values that are right, as was seen
+    return (
+        found if split != "test" else score_held_out(plan, values, stop_wanted)
+    )  # of values that are right, as was seen
 
 
 @contextmanager
@@ -142,14 +157,14 @@ def _plan(
 
 
 @contextmanager
-def evaluator(plan: RunPlan) -> Iterator[Evaluator]:
-    """Evaluate states of the first job of `plan` until the block ends.
+def evaluator(plan: RunPlan, stop_wanted: Callable[[], str | None] = lambda: None) -> Iterator[Evaluator]:
+    """Evaluate states of the first job of `plan` until the block ends. `stop_wanted`: as of `StateExchange`.
 
     Raises:
         TraceBenchError: the job cannot run here, or its sandbox does not start. EvaluationFailed: its problem does not
             build.
     """
-    planned, exchange = _first(plan), StateExchange()
+    planned, exchange = _first(plan), StateExchange(stop_wanted)
     with _runner(plan, exchange, exchange.stop_wanted) as runner:
         prepared = _on_demand(plan.prepare(planned), runner.layout.run_id)
         thread = threading.Thread(target=exchange.run, args=(runner, prepared), name="evaluator")
@@ -166,7 +181,7 @@ def evaluator(plan: RunPlan) -> Iterator[Evaluator]:
             thread.join()
 
 
-def score_held_out(plan: RunPlan, values: Values) -> Evaluation:
+def score_held_out(plan: RunPlan, values: Values, stop_wanted: Callable[[], str | None] = lambda: None) -> Evaluation:
     """Score `values` on held-out examples of the first job of `plan`, as a run scores its best state: in a process that
     training has not touched.
 
@@ -174,7 +189,7 @@ def score_held_out(plan: RunPlan, values: Values) -> Evaluation:
         TraceBenchError: as `evaluator`.
     """
     planned = _first(plan)
-    with _runner(plan, None, lambda: None) as runner:
+    with _runner(plan, None, lambda: "kill" if stop_wanted() is not None else None) as runner:
         prepared = plan.prepare(planned)
         states: Any = {"best": dict(values)}
         row = runner.run(scoring_only(prepared, runner.layout.run_id, states))

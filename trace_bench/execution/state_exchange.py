@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -30,6 +30,8 @@ from trace_bench.worker.llm_calls import SERVICES
 from trace_bench.worker.on_demand import SERVICE
 
 PATH = SERVICES + SERVICE
+POLL = 0.1
+"""Seconds between two looks at whether to stop, while nothing comes."""
 
 
 class EvaluationFailed(TraceBenchError):
@@ -72,9 +74,14 @@ def raise_failure(row: Results) -> None:
 
 
 class StateExchange:
-    """Between the caller's thread, which has states, and the job's, whose sandbox asks for them."""
+    """Between the caller's thread, which has states, and the job's, whose sandbox asks for them.
 
-    def __init__(self) -> None:
+    Args:
+        stop_wanted: asked often while the caller waits; what is not None ends the wait.
+    """
+
+    def __init__(self, stop_wanted: Callable[[], str | None] = lambda: None) -> None:
+        self._stop_wanted = stop_wanted
         self._services: ServesAttempts | None = None
         self._states: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._said: queue.SimpleQueue[Said | BaseException] = queue.SimpleQueue()
@@ -93,7 +100,7 @@ class StateExchange:
     def answer(self) -> Said:
         """The next message of the sandbox."""
         try:
-            said = self._said.get()
+            said = self._next()
         except BaseException:  # a notebook goes on after it, and the next answer would be that of this question
             self._ended = EvaluationFailed(Boundary.SANDBOX, "the evaluator was interrupted; open another one")
             raise
@@ -101,6 +108,12 @@ class StateExchange:
             self._ended = said
             raise said
         return said
+
+    def _next(self) -> Said | BaseException:
+        while self._stop_wanted() is None:
+            with suppress(queue.Empty):
+                return self._said.get(timeout=POLL)
+        raise Interrupted("interrupted; nothing is left of it")
 
     def close(self) -> None:
         """End the job: nothing of it is needed any more."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from trace_bench.cli import complete
-from trace_bench.cli.options import BackendOption, Json, NoBuild, Roots, whole_number
+from trace_bench.cli.options import AcceptDrift, BackendOption, Json, NoBuild, Roots, whole_number
 from trace_bench.display.console import emit, emit_json, emit_table, note
 from trace_bench.display.table import number
 from trace_bench.errors import ConfigError, ExitCode
@@ -51,6 +51,7 @@ def evaluate(
     root: Roots = None,
     backend: BackendOption = None,
     no_build: NoBuild = False,
+    accept_drift: AcceptDrift = False,
     as_json: Json = False,
 ) -> int:
     """Score one state of a task in a sandbox: score, feedback and metrics for each example.
@@ -58,6 +59,7 @@ def evaluate(
     Example: trace-bench evaluate llm4ad:circle_packing --state program.py
     """
     from trace_bench.cli.problem_checks import arguments_of
+    from trace_bench.cli.signals import stopping
     from trace_bench.execution import evaluator
 
     if split not in SPLITS:
@@ -65,10 +67,12 @@ def evaluate(
     if state is not None and values:
         raise ConfigError("--state and --set contradict each other; give one of them")
     given = arguments_of(values) if values else _read(state) if state is not None else None
-    found = evaluator.evaluate(
-        task, given, split=split, seed=seed, arguments=arguments_of(argument or []), model=model, backend=backend,
-        roots=root or [], build=not no_build, say=note,
-    )  # fmt: skip
+    with stopping("stopping: the sandbox is removed") as stop_wanted:
+        found = evaluator.evaluate(
+            task, given, split=split, seed=seed, stop_wanted=stop_wanted, arguments=arguments_of(argument or []),
+            model=model, backend=backend, roots=root or [], build=not no_build, say=note,
+            config={"images": {"accept_drift": accept_drift}},
+        )  # fmt: skip
     if as_json:
         emit_json({**asdict(found), "failed": found.failed})
     else:

@@ -8,6 +8,7 @@ from typer import Option
 
 from trace_bench.cli import collect_garbage, complete
 from trace_bench.cli.options import (
+    AcceptDrift,
     BackendOption,
     ConfigArgument,
     ConfigOption,
@@ -92,7 +93,6 @@ Timeout = Annotated[
     float | None, Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit one job's training; 0 is no limit.")
 ]
 Mirrors = Annotated[list[str] | None, Option("--mirror", metavar="NAME", help="Copy the run as it goes on: mlflow.")]
-AcceptDrift = Annotated[bool, Option("--accept-drift", help="Use locked images although their recipe has changed.")]
 
 
 def run(  # long, as it has many options
