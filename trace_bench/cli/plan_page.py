@@ -128,15 +128,18 @@ def cost_sentence(cost: SearchCost, budget: BudgetConfig) -> str:
 
     >>> cost = SearchCost("a:b", "EoH", "default", (8, 0), (8, 1), (80, 10))
     >>> cost_sentence(cost, BudgetConfig(evaluations=60))
-    'EoH  default  a:b: 8 evaluations to start, 8 and 1 call a proposal, 80 and 10 calls a step: room for 6 proposals'
+    'EoH  default  a:b: room for 6 proposals: 8 evaluations to start, 8 evaluations and 1 call each; a step is 10 of them'
     """
-    start, proposal, step = cost.start, cost.proposal, cost.step
-    parts = [f"{start[0]} evaluations{f' and {_calls(start[1])}' if start[1] else ''} to start"]
-    parts.append(f"{proposal[0]} and {_calls(proposal[1])} a proposal")
-    parts += [f"{step[0]} and {_calls(step[1])} a step"] if step is not None else []
     room = cost.proposals(budget)
-    last = "" if room is None else f": room for {room} proposal{'' if room == 1 else 's'}"
-    return f"{cost.trainer_id}  {cost.variant}  {cost.task_id}: {', '.join(parts)}{last}"
+    spent = [_amounts(*cost.start), "to start,", _amounts(*cost.proposal), "each"]
+    step = f"; a step is {cost.step[0] // cost.proposal[0]} of them" if cost.step is not None else ""
+    proposals = f"room for {room} proposal{'' if room == 1 else 's'}"
+    return f"{cost.trainer_id}  {cost.variant}  {cost.task_id}: {proposals}: {' '.join(spent)}{step}"
+
+
+def _amounts(evaluations: int, calls: int) -> str:
+    counted = f"{evaluations} evaluation{'' if evaluations == 1 else 's'}"
+    return f"{counted} and {_calls(calls)}" if calls else counted
 
 
 def _calls(count: int) -> str:
