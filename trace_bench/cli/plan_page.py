@@ -126,9 +126,9 @@ def _jobs(count: int) -> str:
 def cost_sentence(cost: SearchCost, budget: BudgetConfig) -> str:
     """What a search costs at least, and how many proposals a budget has room for.
 
-    >>> cost = SearchCost("a:b", "EoH", "default", (8, 0), (8, 1), (80, 10))
+    >>> cost = SearchCost("a:b", "EoH", "all", (8, 0), (8, 1), (80, 10))
     >>> cost_sentence(cost, BudgetConfig(evaluations=60))
-    'EoH  default  a:b: room for 6 proposals: 8 evaluations to start, 8 evaluations and 1 call each; a step is 10 of them'
+    'EoH  all  a:b: room for 6 proposals: 8 evaluations to start, 8 evaluations and 1 call each; a step is 10 of them'
     """
     room = cost.proposals(budget)
     spent = [_amounts(*cost.start), "to start,", _amounts(*cost.proposal), "each"]
