@@ -1,99 +1,102 @@
-"""Real candidate processes for tests without a sandbox."""
+"""Real candidate processes for tests without a sandbox.
+
+They are forked from a small process, which is started once: to fork one of several hundred megabytes, as that of the
+tests soon is, takes a tenth of a second.
+"""
 
 from __future__ import annotations
 
+import atexit
+import functools
+import gc
 import mmap
 import os
 import shutil
-import signal
 import socket
+import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from trace_bench.worker import candidate_runner
-from trace_bench.worker.candidate_pool import shared_memory
-from trace_bench.worker.candidates import NO_FILES, file_of
+from trace_bench.worker.candidate_pool import CandidatePool
+from trace_bench.worker.candidates import NO_FILES, SpawnerClient
+from trace_bench.worker.datagrams import receive_datagram, send_datagram
+from trace_bench.worker.memory_guard import MemoryGuard
+from trace_bench.worker.options import Options
 from trace_bench.worker.problem import Limits
 from trace_bench.worker.reaper import Candidate, Reaper, Tally
 from trace_bench.worker.seccomp import Filter
+from trace_bench.worker.sweep import Sweeper
 
-FILTER = Filter()
-REAPER = Reaper(lambda *_: True, lambda *_: None)
+_SERVE = "import sys; from tests.forking import serve; serve(int(sys.argv[1]), sys.argv[2])"
 
 
 class ForkingSpawner:
-    """Serves `CandidatePrograms` in place of the sandbox's spawner: forked from here, with its filters."""
+    """A phase's end of a spawner, which knows the numbers of the candidates that it has open.
 
-    def __init__(self) -> None:
-        self.pids: list[int] = []
-        self._folders: dict[int, str | None] = {}
+    Args:
+        environment: more variables of the spawner, which has a process of its own for them.
+    """
+
+    def __init__(self, **environment: str) -> None:
+        self.numbers: list[int] = []
+        self._client = spawner(**environment)
 
     def open(
         self, limits: Limits, modules: list[str], files: Mapping[str, bytes | int] = NO_FILES
     ) -> tuple[int, socket.socket, mmap.mmap | None]:
-        ours, theirs = socket.socketpair()
-        shared = None
-        if limits.shared_bytes:
-            fd = shared_memory(limits.shared_bytes)
-            shared = mmap.mmap(fd, 0)
-            os.close(fd)
-        folder = tempfile.mkdtemp() if "compiler" in limits.needs else None
-        pid = os.fork()
-        if pid == 0:
-            try:
-                ours.close()
-                null = os.open(os.devnull, os.O_RDWR)
-                for fd in (0, 1, 2):
-                    os.dup2(null, fd)
-                given: dict[str, Any] = {"shared_memory": shared} if shared else {}
-                for name, content in files.items():
-                    given[name] = f"/proc/self/fd/{file_of(content) if isinstance(content, bytes) else content}"
-                if folder is not None:
-                    os.setsid()  # so that all that it starts ends with it
-                    os.chdir(folder)
-                self._close("loading", limits)
-                candidate_runner.run(
-                    theirs,
-                    lambda: self._close("closed", limits),
-                    set(),
-                    files=bool({"files", "compiler"} & limits.needs),
-                    given=given,
-                )
-            finally:
-                os._exit(0)
-        theirs.close()
-        self.pids.append(pid)
-        self._folders[pid] = folder
-        return pid, ours, shared
-
-    def _close(self, stage: str, limits: Limits) -> None:
-        if taken := FILTER.stage(stage, limits.needs):
-            FILTER.install(taken, limits.needs)
+        opened = self._client.open(limits, modules, files)
+        self.numbers.append(opened[0])
+        return opened
 
     def hold(self, number: int, *, held: bool) -> bool | None:
-        return REAPER.hold(Candidate(number, None, 1, Tally()), held=held)
+        return self._client.hold(number, held=held)
 
     def cpu_seconds(self, number: int) -> float | None:
-        return REAPER.cpu_seconds(Candidate(number, None, 1, Tally()))
+        return self._client.cpu_seconds(number)
 
     def close(self, number: int, *, hung_up: bool = False) -> dict[str, Any]:
-        """`hung_up`: the candidate closed its end, so it is dying by itself, and how is worth knowing for a second."""
-        end = time.monotonic() + hung_up
-        while time.monotonic() < end and not os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT | os.WNOHANG):
-            time.sleep(0.002)
-        folder = self._folders.pop(number)
-        if folder is not None:
-            os.killpg(number, signal.SIGKILL)
-        os.kill(number, signal.SIGKILL)
-        _, status, usage = os.wait4(number, 0)
-        self.pids.remove(number)
-        if folder is not None:
-            shutil.rmtree(folder)
-        killed = os.WIFSIGNALED(status)
-        return {
-            "code": None if killed else os.WEXITSTATUS(status),
-            "signal": os.WTERMSIG(status) if killed else None,
-            "cpu_seconds": usage.ru_utime + usage.ru_stime,
-        }
+        self.numbers.remove(number)
+        return self._client.close(number, hung_up=hung_up)
+
+
+@functools.cache
+def spawner(**environment: str) -> SpawnerClient:
+    """The client of the spawner with these variables. A test that forks calls it before, for its children to share."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    folder = tempfile.mkdtemp(prefix="spawner-")
+    variables = os.environ | environment | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SERVE, str(theirs.fileno()), folder], pass_fds=[theirs.fileno()], env=variables
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return SpawnerClient(ours)
+
+
+def serve(fd: int, folder: str) -> None:
+    """Start and end candidates for the process at the other end of the socket `fd`, as a spawner does for a phase."""
+    sock = socket.socket(fileno=fd)
+    options = Options(None, Path(folder), 0)
+    sweeper = Sweeper(options, lambda: None)
+    reaper = Reaper(sweeper.end_candidate, lambda *_: None)
+    pool = CandidatePool(options, reaper, sweeper, MemoryGuard(), Filter())
+    pool.preload(["numpy"])
+    gc.freeze()
+    candidates: dict[int, Candidate] = {}
+    while (received := receive_datagram(sock)) is not None:
+        message, fds = received
+        reply, given = pool.answer(message, fds, candidates, Tally())
+        assert reply is not None
+        send_datagram(sock, reply, given)
+        for fd in (*fds, *given):
+            os.close(fd)
+    reaper.kill(candidates.values())

@@ -20,9 +20,9 @@ from trace_bench.worker.problem import AsksModel, AsksServices, BuildContext, Pr
 def spawner() -> Iterator[ForkingSpawner]:
     spawner = ForkingSpawner()
     yield spawner
-    left = list(spawner.pids)
-    for pid in left:
-        spawner.close(pid)
+    left = list(spawner.numbers)
+    for number in left:
+        spawner.close(number)
     assert left == [], "a test left candidate processes open"
 
 

@@ -17,9 +17,9 @@ from trace_bench.worker.problem import Problem, Programs
 def programs() -> Iterator[Programs]:
     spawner = ForkingSpawner()
     yield CandidatePrograms(spawner, seed=1)  # type: ignore[arg-type]
-    left = list(spawner.pids)
-    for pid in left:
-        spawner.close(pid)
+    left = list(spawner.numbers)
+    for number in left:
+        spawner.close(number)
     assert left == [], "candidate processes were left open"
 
 

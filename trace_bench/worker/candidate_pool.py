@@ -141,6 +141,39 @@ class CandidatePool:
             self._return_uid(candidate.uid)
         return ended
 
+    def answer(
+        self, message: dict[str, Any], fds: Sequence[int], candidates: dict[int, Candidate], tally: Tally
+    ) -> tuple[dict[str, Any] | None, list[int]]:
+        """Do what a message of a phase asks for: the answer, if there is one, and descriptors to send with it and to
+        close.
+
+        Args:
+            message: with ``op`` open, close, hold or cpu (see `candidates.SpawnerClient`).
+            fds: the descriptors that came with it.
+            candidates: those of the phase that are open, by their numbers. They are changed here.
+        """
+        op, number = message.get("op"), message.get("id")
+        candidate = candidates.get(number) if type(number) is int else None
+        if op == "open":
+            try:
+                number, candidate, given = self.open(Request.parse(message, fds), tally)
+            except Refused as refused:
+                return {"op": "refused", "message": str(refused)}, []
+            candidates[number] = candidate
+            return {"op": "opened", "id": number}, given
+        if op == "close":
+            ended: dict[str, Any] = {"code": None, "signal": None, "swept": True}
+            if candidate is not None:
+                del candidates[message["id"]]
+                ended = self.close(candidate, hung_up=message.get("hung_up") is True)
+            return {"op": "closed", **ended}, []
+        if op == "hold":
+            done = self._reaper.hold(candidate, held=message.get("held") is True) if candidate else None
+            return {"op": "held", "done": done}, []
+        if op == "cpu":
+            return {"op": "cpu", "seconds": self._reaper.cpu_seconds(candidate) if candidate else None}, []
+        return None, []
+
     def _take_uid(self) -> int | None:
         if self._options.uid_base is None:
             return None

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_bench.worker import sweep
-from trace_bench.worker.candidate_pool import CandidatePool, Refused, Request
+from trace_bench.worker.candidate_pool import CandidatePool
 from trace_bench.worker.confine import become, fork_child, keep_only, limit, redirect_to_null
 from trace_bench.worker.datagrams import receive_datagram, send_datagram
 from trace_bench.worker.exit_codes import SPAWNER_ENDED
@@ -44,10 +44,6 @@ class _Phase:
     candidates: dict[int, Candidate] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     status: int | None = None
-
-    def candidate(self, number: object) -> Candidate | None:
-        """The open candidate that a message of the phase names."""
-        return self.candidates.get(number) if type(number) is int else None
 
 
 def fork(options: Options) -> socket.socket:
@@ -237,36 +233,10 @@ class Spawner:
             self._selector.unregister(phase.sock)
             return
         message, fds = received
-        op = message.get("op")
-        if op == "open":
-            self._open_candidate(phase, message, fds)
-        for fd in fds:
-            os.close(fd)
-        if op == "close":
-            candidate = phase.candidate(message.get("id"))
-            ended: dict[str, Any] = {"code": None, "signal": None, "swept": True}
-            if candidate is not None:
-                del phase.candidates[message["id"]]
-                ended = self._pool.close(candidate, hung_up=message.get("hung_up") is True)
-            self._reply(phase, {"op": "closed", **ended})
-        elif op == "hold":
-            candidate = phase.candidate(message.get("id"))
-            done = self._reaper.hold(candidate, held=message.get("held") is True) if candidate else None
-            self._reply(phase, {"op": "held", "done": done})
-        elif op == "cpu":
-            candidate = phase.candidate(message.get("id"))
-            seconds = self._reaper.cpu_seconds(candidate) if candidate else None
-            self._reply(phase, {"op": "cpu", "seconds": seconds})
-
-    def _open_candidate(self, phase: _Phase, message: dict[str, Any], fds: list[int]) -> None:
-        try:
-            number, candidate, given = self._pool.open(Request.parse(message, fds), phase.tally)
-        except Refused as refused:
-            self._reply(phase, {"op": "refused", "message": str(refused)})
-            return
-        phase.candidates[number] = candidate
-        self._reply(phase, {"op": "opened", "id": number}, given)
-        for fd in given:
+        reply, given = self._pool.answer(message, fds, phase.candidates, phase.tally)
+        if reply is not None:
+            self._reply(phase, reply, given)
+        for fd in (*fds, *given):
             os.close(fd)
 
     def _reply(self, phase: _Phase, message: dict[str, Any], fds: Sequence[int] = ()) -> None:

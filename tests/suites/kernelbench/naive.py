@@ -76,12 +76,13 @@ def conclude(problem: str, source: str, options: Options, seconds: float = 60.0)
     return found
 
 
-def forked(function: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any] | None:
-    """What `function` returns, called in a child process. The last line of JSON on its standard output is believed."""
+def forked(function: Callable[[], dict[str, Any]], seconds: float, *, bare: bool = True) -> dict[str, Any] | None:
+    """What `function` returns, called in a child process, without the files that are open here if it is to be `bare`.
+    The last line of JSON on its standard output is believed."""
     theirs, ours = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _child(function, ours)
+        _child(function, ours, bare)
     os.close(ours)
     text = _read(theirs, time.monotonic() + seconds)
     os.close(theirs)
@@ -98,13 +99,14 @@ def forked(function: Callable[[], dict[str, Any]], seconds: float) -> dict[str, 
     return None
 
 
-def _child(function: Callable[[], dict[str, Any]], pipe: int) -> None:
+def _child(function: Callable[[], dict[str, Any]], pipe: int, bare: bool) -> None:
     code = 1
     try:
         os.setsid()
         os.dup2(pipe, 1)
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.closerange(3, 256)
+        if bare:
+            os.closerange(3, 256)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         atexit._clear()
         said = json.dumps(function())

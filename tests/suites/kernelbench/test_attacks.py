@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from tests.forking import ForkingSpawner  # noqa: E402
+from tests.forking import ForkingSpawner, spawner  # noqa: E402
 from tests.suites.kernelbench.attacks import CREDIT, HONEST, PROBLEMS, Attack, all_attacks, by_kind, source_of  # noqa: E402
 from tests.suites.kernelbench.naive import conclude, forked  # noqa: E402
 from trace_bench.suites.kernelbench import bench as bench_module  # noqa: E402
@@ -58,7 +58,8 @@ def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
 
 @pytest.mark.parametrize("attack", _attacks())
 def test_our_judge_gives_no_credit_and_goes_on(attack: Attack) -> None:
-    found = forked(lambda: _judged(attack), 60)
+    spawner()
+    found = forked(lambda: _judged(attack), 60, bare=False)
     assert found is not None, "the judge has not survived it"
     _told.update(found.pop("told"))
     if found["refused"] is None:
@@ -75,8 +76,7 @@ _told: dict[str, tuple[dict[str, Any], int]] = {}
 
 def _judged(attack: Attack) -> dict[str, Any]:
     """What the judge says of an attack, and the speed-up of an honest kernel afterwards."""
-    spawner = ForkingSpawner()
-    programs: Any = CandidatePrograms(spawner, seed=1)  # type: ignore[arg-type]
+    programs: Any = CandidatePrograms(ForkingSpawner(), seed=1)  # type: ignore[arg-type]
     limits = Limits(wall_seconds=attack.wall_seconds, cpu_seconds=60, needs=frozenset({"machine_code"}))
 
     def bench_of(problem: str, trials: int) -> Bench:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import tempfile
-from pathlib import Path
 
 import pytest
 
+from tests.forking import ForkingSpawner
 from tests.suites.kernelbench.test_inline import PLAIN, compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -16,7 +14,6 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from trace_bench.suites.kernelbench.bench import Bench  # noqa: E402
 from trace_bench.suites.kernelbench.outputs import Unequal  # noqa: E402
 from trace_bench.suites.kernelbench.reference import Reference  # noqa: E402
-from trace_bench.worker.preload import LATE  # noqa: E402
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError, Programs  # noqa: E402
 
 REFERENCE = """
@@ -79,16 +76,13 @@ def bench(programs: Programs) -> Bench:
 
 
 @pytest.fixture
-def triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loaded before processes are forked, as the spawner does, and to be interpreted, as the image says."""
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    pytest.importorskip("triton", reason="Triton is not installed")
-    for late in LATE["triton"]:
-        importlib.import_module(late)
+def spawner() -> ForkingSpawner:
+    """Triton is to be interpreted, as the image says."""
+    return ForkingSpawner(TRITON_INTERPRET="1")
 
 
-@pytest.mark.usefixtures("triton")
 def test_a_kernel_in_triton_is_measured_and_compared(bench: Bench) -> None:
+    pytest.importorskip("triton", reason="Triton is not installed")
     assert bench.measure(TRITON).candidate > 0
     with pytest.raises(Unequal, match="of 2100 values differ"):
         bench.measure(TRITON.replace("tl.load(y + places, mask=inside)", "1.0"))
@@ -176,11 +170,9 @@ def test_what_cannot_be_made_has_not_compiled(bench: Bench, source: str, said: s
     ],
     ids=["product", "linear", "convolution"],
 )
-def test_operations_of_products_and_convolutions_are_counted(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, forward: str, operations: int
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))  # as in a container: no folder can be made
-    source = REFERENCE.replace("torch.relu(x) * self.slope + y", forward)
+def test_operations_of_products_and_convolutions_are_counted(programs: Programs, forward: str, operations: int) -> None:
+    folderless = "import tempfile\ntempfile.tempdir = '/missing'\n"  # as in a container: no folder can be made
+    source = folderless + REFERENCE.replace("torch.relu(x) * self.slope + y", forward)
     assert counting(programs, source).operations == operations
 
 

@@ -149,7 +149,7 @@ def test_what_does_not_build_costs_the_kernel_and_says_why(source: str, seconds:
         with pytest.raises(CandidateError) as failed:
             builder.build(Extension(source, ()))
         assert failed.value.phase == "compile" and said in str(failed.value)
-    assert spawner.pids == []
+    assert spawner.numbers == []
 
 
 CUDA = """

@@ -65,8 +65,8 @@ def built(folder: Path, **given: Any) -> Iterator[Problem]:
         yield problem
     finally:
         problem.guide.lean.close()  # type: ignore[attr-defined]
-        for pid in list(spawner.pids):
-            spawner.close(pid)
+        for number in list(spawner.numbers):
+            spawner.close(number)
 
 
 def outcome(problem: Problem, task: str, path: Path, split: str) -> Outcome:
