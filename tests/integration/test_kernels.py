@@ -115,7 +115,7 @@ def measured(
     return json.loads(path.read_text())["scores"]["best"]["examples"], json.loads(row.read_text())
 
 
-@pytest.mark.parametrize(("program", "flags"), [(TRITON, []), (CPP, ["needs_files", "needs_processes"])])
+@pytest.mark.parametrize(("program", "flags"), [(TRITON, []), (CPP, ["needs_files"])])
 def test_a_kernel_of_another_language_is_built_and_measured_in_its_container(
     kernels: Path, tmp_path: Path, program: str, flags: list[str]
 ) -> None:

@@ -18,6 +18,8 @@ PRELOADABLE = frozenset({
 LATE = {
     # NumPy 2 imports it on first use, which is the seeding in every phase and candidate: 15 ms each.
     "numpy": ("numpy.random",),
+    # Kernels count their operations by it, and it imports half of Triton: 0.2 s each.
+    "torch": ("torch.utils.flop_counter",),
     # Its interpreter imports them at the first launch of a kernel, when there are no files any more.
     "triton": ("triton.compiler.code_generator", "triton.experimental.gluon", "triton.language.extra.libdevice"),
 }

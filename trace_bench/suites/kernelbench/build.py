@@ -55,8 +55,8 @@ class Builder:
 
     def _compiled(self, extension: Extension) -> bytes:
         of = "CUDA" if extension.cuda else "C++"
-        limits = Limits(
-            wall_seconds=self.seconds, cpu_seconds=self.seconds, memory_bytes=_MEMORY, output_bytes=_LIBRARY,
+        limits = Limits(  # the wall clock ends it first, and says so better than a compiler without CPU time
+            wall_seconds=self.seconds, cpu_seconds=2 * self.seconds, memory_bytes=_MEMORY, output_bytes=_LIBRARY,
             needs=_NEEDS, file_bytes=_LARGEST,
         )  # fmt: skip
         try:
