@@ -21,7 +21,7 @@ _SEED_BITS = 63
 CONFIG_KEYS_WITHOUT_EFFECT = frozenset(
     {
         *("max_workers", "resume", "run_id", "runs_dir", "task_roots", "data_root", "tags", "llm_cache", "mirrors"),
-        *("replay_services", "require_all"),
+        *("replay_services", "require_all", "gaps"),
         *("docker", "modal", "scheduling"),
     }
 )

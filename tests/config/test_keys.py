@@ -74,6 +74,7 @@ KEYS: dict[type[Section], dict[str, tuple[Any, Seen, Any]]] = {
         "n_concurrent": (3, config_key("max_workers"), 3),
         "fail_fast": (True, config_key("fail_fast"), True),
         "require_all": (True, config_key("require_all"), True),
+        "gaps": (False, config_key("gaps"), False),
         "resume": ("failed", config_key("resume"), "failed"),
         "job_timeout": (5, lambda c, jobs: jobs[0].limits["job_timeout"], 5.0),
         "score_timeout": (6, lambda c, jobs: jobs[0].limits["score_timeout"], 6.0),

@@ -123,3 +123,15 @@ def test_a_reference_that_fails_leaves_the_gap_empty_and_every_table_says_why(tm
     assert "gap" not in row.metrics_best and "ZeroDivisionError" in done.stdout
     assert why in done.stdout and why in cli("results", str(layout.root), home=tmp_path / "home").stdout
     assert "has no gap" in layout.leaderboard_md.read_text()
+
+
+def test_a_config_without_gaps_scores_no_reference(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    entry = {"id": TASK, "eval_kwargs": SMALL}
+    config.write_text(json.dumps({"tasks": [entry], "trainers": ["NoOp"], "gaps": False, "backend": "local"}))
+    done = cli("run", str(config), "--runs-dir", str(tmp_path / "runs"), home=tmp_path / "home")
+    assert done.returncode == 0 and "reference program" not in done.stderr + done.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    (row,) = read_rows(RunLayout(folder))
+    assert not RunLayout(folder).yardsticks.exists() and "gap" not in row.metrics_best
+    assert cli("audit", str(folder), home=tmp_path / "home").returncode == 0

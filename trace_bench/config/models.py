@@ -333,6 +333,9 @@ class RunConfig(Section):
     """Start no further job after the first failure."""
     require_all: bool = False
     """Refuse to start if a job cannot run because an image, a data set, a key, a host or a service is missing."""
+    gaps: bool = True
+    """After the jobs, score each task's reference program on their instances, which the metric `gap` needs. It can take
+    as long as a job."""
     resume: Literal["auto", "failed", "none"] = "auto"
     """Jobs of an existing run to run again: `auto` those without an equal result, `failed` only failed ones, `none`
     all."""

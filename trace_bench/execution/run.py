@@ -167,6 +167,8 @@ class Run:
         Raises:
             Interrupted: a request to stop has kept some from being scored. The run is then continued there.
         """
+        if not self._plan.config.gaps:
+            return
         stop = self._stop.requested
         self._records.measure_gaps(partial(measure, self._plan, begins=reporter.gaps_measured, stop_wanted=stop))
         if self._records.gaps_left:
