@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -34,6 +35,8 @@ ENVIRONMENT = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 _INCLUDE = ("python3", "usr-is-merged")
 _MERGED_USR = Path("/usr/share/mmdebstrap/hooks/maybe-merged-usr")
 _EPOCH = "1735689600"
+_WITHOUT_ROOT = {"mmdebstrap": "mmdebstrap", "uidmap": "newuidmap"}
+"""Packages by the command that says whether they are installed: what a user who is not root cannot install."""
 _STRIP = (
     "/usr/share/man/*",
     "/usr/share/info/*",
@@ -42,6 +45,11 @@ _STRIP = (
     "/usr/share/doc/*",
 )
 _KEEP = ("/usr/share/doc/*/copyright",)
+_LIST = (
+    """chroot "$1" sh -c 'dpkg-query -W -f "\\${Package}=\\${Version}\\n" >/packages'""",
+    "download /packages packages",  # to where mmdebstrap was started, also without root
+    'rm "$1"/packages',
+)
 # The byte code that Debian's packages make on installation names its sources' times, which the fixed epoch
 # changes; unless it is made again, each interpreter would compile what it imports. Set-uid programs have no
 # business here. /tmp is left alone: mmdebstrap keeps its apt configuration there, and without it would tidy the
@@ -58,9 +66,31 @@ def hindrance() -> str | None:
     """Why no base can be made on this machine, in a few words; None if one can."""
     if not Path("/etc/debian_version").exists() or shutil.which("apt-get") is None:
         return "this is no Debian or Ubuntu"
-    if os.geteuid() != 0:
-        return "making one from Debian packages needs root"
+    if os.geteuid() == 0:
+        return None
+    lacks = [name for name, command in _WITHOUT_ROOT.items() if shutil.which(command) is None]
+    if lacks:
+        return f"making one from Debian packages without root needs the packages {' and '.join(lacks)}"
+    user = _user()
+    if not all(_has_ids(Path(path), user) for path in ("/etc/subuid", "/etc/subgid")):
+        return (
+            "making one from Debian packages without root needs subordinate ids "
+            f"(as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user})"
+        )
     return None
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _has_ids(table: Path, user: str) -> bool:
+    """Whether `table` (see subuid(5)) gives `user` ids of its own."""
+    lines = table.read_text("utf-8").splitlines() if table.exists() else []
+    return any(line.split(":")[0] in (user, str(os.geteuid())) for line in lines)
 
 
 def made_base(engine: DockerClient) -> str | None:
@@ -85,16 +115,15 @@ def make_base(engine: DockerClient, progress: Progress) -> str:
     with tempfile.TemporaryDirectory(prefix="trace-bench-base-") as folder:
         archive, listing = Path(folder) / "base.tar", Path(folder) / "packages"
         sources = _sources()
-        hooks = [f"chroot \"$1\" dpkg-query -W -f '${{Package}}=${{Version}}\\n' > {listing}", *_HOOKS]
         command = [
-            "mmdebstrap", "--quiet", "--variant=minbase",
+            "mmdebstrap", "--quiet", "--variant=minbase", f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
             f"--include={','.join(_INCLUDE)}", f"--hook-dir={_MERGED_USR}",
             *(f"--dpkgopt=path-exclude={pattern}" for pattern in _STRIP),
             *(f"--dpkgopt=path-include={pattern}" for pattern in _KEEP),
-            *(f"--customize-hook={hook}" for hook in hooks),
+            *(f"--customize-hook={hook}" for hook in (*_LIST, *_HOOKS)),
             _codename(), str(archive), "-",
         ]  # fmt: skip
-        _run([*_own_mounts(), *command], f"make a base with {command[0]}", stdin="\n".join(sources) + "\n")
+        _run([*_own_mounts(), *command], "make a base with mmdebstrap", stdin="\n".join(sources) + "\n", at=folder)
         packages = sorted(listing.read_text("utf-8").split())
         identity = "packages:" + hashlib.sha256("\n".join([_recipe(), *packages]).encode()).hexdigest()
         tag = identity.removeprefix("packages:")[:12]
@@ -203,12 +232,19 @@ def _own_mounts() -> list[str]:
     return prefix if allowed and allowed.returncode == 0 else []
 
 
-def _run(command: list[str], doing: str, *, stdin: str | None = None, env: dict[str, str] | None = None) -> str:
+def _run(
+    command: list[str],
+    doing: str,
+    *,
+    stdin: str | None = None,
+    env: dict[str, str] | None = None,
+    at: str | None = None,
+) -> str:
     environment = (env if env is not None else dict(os.environ)) | {
         "SOURCE_DATE_EPOCH": _EPOCH,
         "LC_ALL": "C.UTF-8",
     }
-    done = subprocess.run(command, input=stdin or "", capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, cwd=at, check=False)
     if done.returncode != 0:
         last = " ".join(" ".join(done.stderr.split("\n")[-12:]).split())
         raise EnvironmentUnavailable(
