@@ -54,14 +54,6 @@ def killed_at_random(trial: Trial, times: int, seed: int) -> int:
 
 
 @pytest.mark.slow
-def test_ten_kills_at_random_instants_lose_nothing(undisturbed: Undisturbed, images: Path, tmp_path: Path) -> None:
-    trial = Trial(tmp_path, images, matrix(tmp_path))
-    killed_at_random(trial, 10, seed=1)
-    trial.finish()
-    trial.check(undisturbed)
-
-
-@pytest.mark.slow
 def test_twenty_kills_at_random_instants_lose_nothing(undisturbed: Undisturbed, images: Path, tmp_path: Path) -> None:
     """The seed is another one each day; ``TRACE_BENCH_FAULT_SEED`` gives that of a run that failed."""
     seed = int(os.environ.get("TRACE_BENCH_FAULT_SEED", time.time() // 86400))
@@ -74,8 +66,8 @@ def test_twenty_kills_at_random_instants_lose_nothing(undisturbed: Undisturbed, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 8))
-def test_many_more_kills_at_random_instants_lose_nothing(
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ten_kills_at_random_instants_lose_nothing(
     undisturbed: Undisturbed, images: Path, tmp_path: Path, seed: int
 ) -> None:
     trial = Trial(tmp_path, images, matrix(tmp_path))

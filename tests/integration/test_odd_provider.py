@@ -30,7 +30,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAISe
         yield started
 
 
-def config(server: OpenAIServer, task: str, **keys: Any) -> dict[str, Any]:
+def config(server: OpenAIServer, task: Any, **keys: Any) -> dict[str, Any]:
     llm = {"provider": "openai", "model": "gpt-x", "base_url": server.url, "prices": {"prompt": 1.0, "completion": 4.0}}
     return {"mode": "real", "backend": "local", "tasks": [task], "trainers": [SEARCH], "llm": {**llm, **keys}}
 
@@ -47,10 +47,10 @@ def escaped(body: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize(
     ("task", "brain"),
-    [("internal:numeric_param", raw), ("llm4ad:circle_packing", raw), ("internal:numeric_param", escaped)],
+    [("internal:numeric_param", raw), ({"id": "llm4ad:circle_packing", "eval_kwargs": {"n": 7}}, raw), ("internal:numeric_param", escaped)],
 )
 def test_half_of_a_surrogate_pair_costs_a_job_nothing(
-    server: OpenAIServer, tmp_path: Path, task: str, brain: Any
+    server: OpenAIServer, tmp_path: Path, task: Any, brain: Any
 ) -> None:
     server.answer = brain
     got = run(tmp_path, None, **config(server, task), retries=0)

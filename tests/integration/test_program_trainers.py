@@ -16,7 +16,7 @@ pytestmark = pytest.mark.docker
 TASKS: list[Any] = [
     {"id": "llm4ad:optimization/online_bin_packing", "eval_kwargs": {"n_items": 120}},
     "llm4ad:optimization/knapsack_construct",
-    "llm4ad:optimization/tsp_construct",
+    {"id": "llm4ad:optimization/tsp_construct", "eval_kwargs": {"problem_size": 15}},
 ]
 SPLITS = {"train": 1, "validate": 2, "test": 1}
 TRAINERS = [

@@ -35,7 +35,7 @@ KEY = "sk-of-this-test-0123456789"
 SIZES = {"num_steps": 2, "num_candidates": 2, "num_proposals": 2}
 SEARCH = {"id": "PrioritySearch", "params_variants": [SIZES, {**SIZES, "num_threads": 4}]}
 FOUR_THREADS = {"id": "PrioritySearch", "params": {**SIZES, "num_threads": 4}}
-TASKS_ASKED = ["internal:numeric_param", "llm4ad:circle_packing"]
+TASKS_ASKED = ["internal:numeric_param", {"id": "llm4ad:circle_packing", "eval_kwargs": {"n": 7}}]
 NO_LITELLM = "raise ImportError('litellm is not to be imported by a replay')\n"
 
 
