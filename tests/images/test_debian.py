@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.conftest import engine, home, images
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.images import debian
+from trace_bench.images.engine import connect
+
+__all__ = ["engine", "home", "images"]
 
 
 def may_mount() -> bool:
@@ -27,7 +34,54 @@ def test_what_the_maker_of_a_base_mounts_ends_with_it(tmp_path: Path, monkeypatc
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(debian, "hindrance", lambda: None)
     monkeypatch.setattr(debian, "_sources", list)
-    engine: Any = None
+    nothing: Any = None
     with pytest.raises(EnvironmentUnavailable, match=r"exit -9: 1"):
-        debian.make_base(engine, lambda _: None)
+        debian.make_base(nothing, lambda _: None)
     assert str(place) not in Path("/proc/self/mounts").read_text()
+
+
+AS_A_USER = """
+mount --bind "$1/ids" /etc/subuid && mount --bind "$1/ids" /etc/subgid
+exec setpriv --reuid nobody --regid nogroup --groups "$2" "$3" -c '
+from tests.integration.conftest import engine, home, images
+from trace_bench.images import debian
+from trace_bench.images.engine import connect
+
+__all__ = ["engine", "home", "images"]
+from trace_bench.images.engine import connect
+print(debian.hindrance(), debian.make_base(connect(None), lambda _: None))'
+"""
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming a user that has subordinate ids needs root")
+@pytest.mark.skipif(shutil.which("newuidmap") is None, reason="the package uidmap is not installed")
+def test_a_base_is_made_without_root(images: Path) -> None:
+    socket = Path(os.environ.get("DOCKER_HOST", "/var/run/docker.sock").removeprefix("unix://"))
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)  # noqa: PTH101
+        Path(folder, "ids").write_text("nobody:200000:65536\n")
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", AS_A_USER, "sh", folder, str(socket.stat().st_gid), sys.executable],
+            env={**os.environ, "HOME": folder, "TMPDIR": folder, "XDG_CACHE_HOME": folder},
+            cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    hindrance, made = done.stdout.split()
+    assert hindrance == "None" and made == debian.made_base(connect(None))
+
+
+def test_without_root_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not Path("/etc/debian_version").exists():
+        pytest.skip("this is no Debian")
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for command in ("apt-get", "mmdebstrap"):
+        (tmp_path / command).write_text("#!/bin/sh\n")
+        (tmp_path / command).chmod(0o755)
+    assert debian.hindrance() == "making one from Debian packages without root needs the packages uidmap"
+    (tmp_path / "newuidmap").write_text("#!/bin/sh\n")
+    (tmp_path / "newuidmap").chmod(0o755)
+    assert "usermod --add-subuids" in str(debian.hindrance())

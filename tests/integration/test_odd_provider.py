@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
 ]
+PACKING = {"id": "llm4ad:circle_packing", "eval_kwargs": {"n": 7}}
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 2, "num_candidates": 2, "num_proposals": 2}}
 
 
@@ -47,7 +48,8 @@ def escaped(body: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize(
     ("task", "brain"),
-    [("internal:numeric_param", raw), ({"id": "llm4ad:circle_packing", "eval_kwargs": {"n": 7}}, raw), ("internal:numeric_param", escaped)],
+    [("internal:numeric_param", raw), (PACKING, raw), ("internal:numeric_param", escaped)],
+    ids=["raw", "program", "escaped"],
 )
 def test_half_of_a_surrogate_pair_costs_a_job_nothing(
     server: OpenAIServer, tmp_path: Path, task: Any, brain: Any

@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 import pwd
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -45,11 +46,6 @@ _STRIP = (
     "/usr/share/doc/*",
 )
 _KEEP = ("/usr/share/doc/*/copyright",)
-_LIST = (
-    """chroot "$1" sh -c 'dpkg-query -W -f "\\${Package}=\\${Version}\\n" >/packages'""",
-    "download /packages packages",  # to where mmdebstrap was started, also without root
-    'rm "$1"/packages',
-)
 # The byte code that Debian's packages make on installation names its sources' times, which the fixed epoch
 # changes; unless it is made again, each interpreter would compile what it imports. Set-uid programs have no
 # business here. /tmp is left alone: mmdebstrap keeps its apt configuration there, and without it would tidy the
@@ -115,15 +111,21 @@ def make_base(engine: DockerClient, progress: Progress) -> str:
     with tempfile.TemporaryDirectory(prefix="trace-bench-base-") as folder:
         archive, listing = Path(folder) / "base.tar", Path(folder) / "packages"
         sources = _sources()
+        hooks = [
+            """chroot "$1" sh -c 'dpkg-query -W -f "\\${Package}=\\${Version}\\n" >/packages'""",
+            f"download /packages {shlex.quote(str(listing))}",  # as the user, who may not be root
+            'rm "$1"/packages',
+            *_HOOKS,
+        ]
         command = [
             "mmdebstrap", "--quiet", "--variant=minbase", f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
             f"--include={','.join(_INCLUDE)}", f"--hook-dir={_MERGED_USR}",
             *(f"--dpkgopt=path-exclude={pattern}" for pattern in _STRIP),
             *(f"--dpkgopt=path-include={pattern}" for pattern in _KEEP),
-            *(f"--customize-hook={hook}" for hook in (*_LIST, *_HOOKS)),
+            *(f"--customize-hook={hook}" for hook in hooks),
             _codename(), str(archive), "-",
         ]  # fmt: skip
-        _run([*_own_mounts(), *command], "make a base with mmdebstrap", stdin="\n".join(sources) + "\n", at=folder)
+        _run([*_own_mounts(), *command], "make a base with mmdebstrap", stdin="\n".join(sources) + "\n")
         packages = sorted(listing.read_text("utf-8").split())
         identity = "packages:" + hashlib.sha256("\n".join([_recipe(), *packages]).encode()).hexdigest()
         tag = identity.removeprefix("packages:")[:12]
@@ -232,19 +234,13 @@ def _own_mounts() -> list[str]:
     return prefix if allowed and allowed.returncode == 0 else []
 
 
-def _run(
-    command: list[str],
-    doing: str,
-    *,
-    stdin: str | None = None,
-    env: dict[str, str] | None = None,
-    at: str | None = None,
-) -> str:
+def _run(command: list[str], doing: str, *, stdin: str = "", env: dict[str, str] | None = None) -> str:
     environment = (env if env is not None else dict(os.environ)) | {
         "SOURCE_DATE_EPOCH": _EPOCH,
         "LC_ALL": "C.UTF-8",
     }
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, cwd=at, check=False)
+    # What runs under other ids could not go back into a folder that is closed to them.
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, cwd="/", check=False)
     if done.returncode != 0:
         last = " ".join(" ".join(done.stderr.split("\n")[-12:]).split())
         raise EnvironmentUnavailable(
