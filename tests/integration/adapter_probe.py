@@ -301,6 +301,7 @@ def run(
         "evaluations": memory.evaluations,
         "calls": len(memory.calls),
         "slots": len({str(c.slot) for c in memory.calls}),
+        "judged": len({s.candidate for s in memory.steps if s.parents}),
         "events": sorted({kind for kind, _ in memory.events}),
         "warnings": memory.warnings,
     }
@@ -365,6 +366,11 @@ def demos() -> None:
         "mipro again": searched(few_shot(), **mipro, max_bootstrapped_demos=2),
     }
     json.dump(found, sys.stdout)
+
+
+def judged(name: str, budgets: list[dict[str, int]]) -> None:
+    """How many proposals a search with each budget has judged, as JSON on stdout."""
+    json.dump([run(name, "one_text()", {}, **budget)["judged"] for budget in budgets], sys.stdout)
 
 
 def main(name: str) -> None:

@@ -17,6 +17,7 @@ from tests.integration.cli import REPOSITORY, cli, history, run
 from tests.integration.files import check_files, values_in
 from tests.integration.test_replay import assert_equal, replay
 from trace_bench.images.lock import read_lock
+from trace_bench.planning.search_costs import amounts_of, costs_of
 from trace_bench.trainers.adapters.demos import Demo, write
 from trace_bench.trainers.registry import load_trainer
 
@@ -204,7 +205,7 @@ def test_with_the_stub_they_run_and_the_run_says_that_it_is_inert(layers: Path, 
         assert [warning for warning in meta["warnings"] if warning.startswith("the stub model is inert")], meta
 
 
-def probed(home: Path, layer: str, call: str) -> dict[str, Any]:
+def probed(home: Path, layer: str, call: str) -> Any:
     """What `call` of `adapter_probe` prints in the image of `layer`: no network, no rights, only /tmp to write to."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -226,8 +227,7 @@ def probed(home: Path, layer: str, call: str) -> dict[str, Any]:
     done = subprocess.run([*command, image, "python3", "-c", begin], input=packed.getvalue(), capture_output=True,
                           check=False, timeout=300)  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def check_parameters(trainer: str, found: dict[str, Any]) -> None:
@@ -266,6 +266,19 @@ def test_each_parameter_has_its_effect_and_the_same_seed_the_same_steps(layers: 
     found = probed(layers, LAYERS[trainer], f"main({trainer!r})")
     check_parameters(trainer, found)
     check_search(found)
+
+
+@pytest.mark.parametrize("trainer", EACH)
+def test_what_a_proposal_costs_is_what_the_plan_estimates(layers: Path, trainer: str) -> None:
+    loaded = load_trainer(trainer)
+    costs = costs_of(loaded)
+    assert costs is not None
+    params = {param.name: param.default for param in loaded.params}
+    start, proposal, _ = amounts_of(costs, params, train=6, validate=4)  # as in `one_text`
+    evaluations, calls = (first + each for first, each in zip(start, proposal, strict=True))
+    budgets = [{"evaluations": evaluations, "calls": calls}, {"evaluations": evaluations - 1}, {"calls": calls - 1}]
+    enough, *too_few = probed(layers, LAYERS[trainer], f"judged({trainer!r}, {budgets!r})")
+    assert enough >= 1 and too_few == [0, 0], (budgets, enough, too_few)
 
 
 @pytest.mark.parametrize("trainer", EACH[:1])

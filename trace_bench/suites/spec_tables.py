@@ -227,7 +227,8 @@ class QaSpec(Table):
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the rows of one split that are held out. A fixture has half of them held out."""
     task_type: Literal[
-        "hfqa", "exact", "contains", "bbeh", "drop", "gsm8k", "mcqa", "musique", "qasper", "strategy_qa", "code_exec"
+        "hfqa", "exact", "contains", "judged", "bbeh", "drop", "gsm8k", "mcqa", "musique", "qasper", "strategy_qa",
+        "code_exec",
     ]  # fmt: skip
     """How rows are read, and which metric judges."""
     agent: Literal["instructions", "extractor", "chain", "code", "system_prompt"] = "instructions"

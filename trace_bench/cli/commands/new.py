@@ -48,7 +48,9 @@ def task(  # long, as a command declares its options in its signature
     ] = None,
     metric: Annotated[
         str | None,
-        Option(metavar="METRIC", help="Judge answers by it: exact (the default), contains, f1, number or choice."),
+        Option(
+            metavar="METRIC", help="Judge answers by it: exact (the default), contains, f1, number, choice or judge."
+        ),
     ] = None,
     seed: Annotated[
         int | None, Option(metavar="N", help="Deal examples to training, validation and test by it (0).")

@@ -15,6 +15,7 @@ METRICS: Mapping[str, str] = {
     "hfqa": "span",
     "exact": "exact",
     "contains": "contains",
+    "judged": "judge",
     "musique": "musique",
     "drop": "drop",
     "qasper": "qasper",
@@ -24,7 +25,8 @@ METRICS: Mapping[str, str] = {
     "bbeh": "bbeh",
     "code_exec": "code",
 }
-"""The metric of each kind of question (`trace_bench.suites.hf.metrics`)."""
+"""The metric of each kind of question (`trace_bench.suites.hf.metrics`; ``judge`` asks the job's model, and ``code``
+runs tests)."""
 FOLDER = "folder"
 """Value of ``rows`` for a task whose rows lie in its own folder."""
 OVERLAP = frozenset({"span", "musique", "drop", "qasper"})
@@ -33,6 +35,7 @@ _SCORES: Mapping[str, str] = {
     "span": "the F1 of the answer's words after SQuAD normalisation",
     "exact": "1 if the answer equals the right one after SQuAD normalisation, else 0",
     "contains": "1 if the response contains the words of the right answer after SQuAD normalisation, else 0",
+    "judge": "1 if the language model, asked as a judge, finds that the answer agrees with the right one, else 0",
     "musique": "the best F1 of the answer's words over the answer and its aliases",
     "drop": "DROP's F1, in which numbers have to match",
     "qasper": "the best F1 of the answer's words over the annotators",

@@ -27,7 +27,7 @@ from trace_bench.suites.splits import SPLITS, Split
 from trace_bench.suites.task_files import MAX_TASK_BYTES
 
 KINDS: Mapping[str, str] = {
-    "exact": "exact", "contains": "contains", "f1": "hfqa", "number": "gsm8k", "choice": "mcqa",
+    "exact": "exact", "contains": "contains", "f1": "hfqa", "number": "gsm8k", "choice": "mcqa", "judge": "judged",
 }  # fmt: skip
 """By the name of a metric for users: the kind of question (`trace_bench.suites.hf.described.METRICS`)."""
 START = "Answer the question. Put the answer alone on a last line that begins with 'Answer:'."

@@ -341,6 +341,7 @@ _READERS: Mapping[str, Callable[[Row, Mapping[str, Any], Pairs], Item]] = {
     "hfqa": _hfqa,
     "exact": _hfqa,
     "contains": _hfqa,
+    "judged": _hfqa,
     "musique": _musique,
     "qasper": _qasper,
     "gsm8k": _number,
