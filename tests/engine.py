@@ -6,7 +6,6 @@ import fcntl
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,7 @@ def base_image() -> str:
     with lock_file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _has(BASE_IMAGE):
-            if shutil.which("mmdebstrap"):
-                _bootstrap()
-            else:
-                _pull()
+            subprocess.run(["docker", "tag", _base(), BASE_IMAGE], check=True)
     return BASE_IMAGE
 
 
@@ -46,16 +42,16 @@ def _has(tag: str) -> bool:
     return subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode == 0
 
 
-def _bootstrap() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        tar = Path(folder) / "root.tar"
-        subprocess.run(
-            ["mmdebstrap", "--quiet", "--variant=minbase", "--include=python3", "bookworm", str(tar)], check=True
-        )
-        change = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        subprocess.run(["docker", "import", "--change", change, str(tar), BASE_IMAGE], check=True, capture_output=True)
+def _base() -> str:
+    """The base that images are built on here, so that only one is made; where none can be made, the official one."""
+    from trace_bench.images import debian
+    from trace_bench.images.engine import connect
 
-
-def _pull() -> None:
-    subprocess.run(["docker", "pull", "--quiet", "python:3.11-slim-bookworm"], check=True, capture_output=True)
-    subprocess.run(["docker", "tag", "python:3.11-slim-bookworm", BASE_IMAGE], check=True)
+    client = connect(None)
+    found = debian.made_base(client)
+    if found is None and debian.hindrance() is None:
+        found = debian.make_base(client, lambda _: None)
+    if found is None:
+        found = "python:3.11-slim-bookworm"
+        subprocess.run(["docker", "pull", "--quiet", found], check=True, capture_output=True)
+    return found

@@ -62,14 +62,14 @@ def test_splits_share_no_example_and_follow_from_the_seed_alone(tmp_path: Path) 
 
 def test_the_model_judges_answers(tmp_path: Path) -> None:
     new_prompt_task("sums", tmp_path / "tasks", examples(tmp_path), Columns(), metric="judge")
-    sizes = ("--set", "num_train=2", "--set", "num_validate=2", "--set", "num_test=2")
     folder = str(tmp_path / "runs")
-    ran = cli("run", "-t", "internal:sums", "--root", str(tmp_path / "tasks"), "--backend", "local", *sizes,
+    ran = cli("run", "-t", "internal:sums", "--root", str(tmp_path / "tasks"), "--backend", "local",
               "--runs-dir", folder, home=tmp_path / "home")  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     (cassette,) = Path(folder).glob("*/jobs/*/llm.jsonl")
     asked = [json.loads(line) for line in cassette.read_text().splitlines()]
-    prompts = [call["request"]["messages"][-1]["content"] for call in asked]
+    asked = [call for call in asked if call["slot"].startswith("agent=")]
+    prompts = [call["request"]["body"]["messages"][-1]["content"] for call in asked]
     judged = [prompt for prompt in prompts if prompt.startswith("Judge an answer to a question.")]
     assert 0 < len(judged) == len(prompts) / 2, "each answer is judged once"
     assert all("<right_answer>" in prompt and "Say yes or no" in prompt for prompt in judged)
