@@ -69,7 +69,8 @@ def test_the_model_judges_answers(tmp_path: Path) -> None:
     (cassette,) = Path(folder).glob("*/jobs/*/llm.jsonl")
     asked = [json.loads(line) for line in cassette.read_text().splitlines()]
     asked = [call for call in asked if call["slot"].startswith("agent=")]
-    prompts = [call["request"]["body"]["messages"][-1]["content"] for call in asked]
+    told = {call["request_hash"]: call["request"] for call in asked if call["request"] is not None}
+    prompts = [told[call["request_hash"]]["body"]["messages"][-1]["content"] for call in asked]
     judged = [prompt for prompt in prompts if prompt.startswith("Judge an answer to a question.")]
     assert 0 < len(judged) == len(prompts) / 2, "each answer is judged once"
     assert all("<right_answer>" in prompt and "Say yes or no" in prompt for prompt in judged)
