@@ -23,7 +23,8 @@ WITHOUT = {"maximal_independent_set"}
 PROBLEMS = sorted(replay.problems())
 INVERSE = (Path(__file__).parent / "co_bench_inverse.py").read_text()
 LONG = "equitable_partitioning_problem"
-SLOW = {"constrained_guillotine_cutting", "packing_unequal_circles_area"}
+SLOW = {LONG, "constrained_guillotine_cutting", "packing_unequal_circles_area"}
+"""Their references take seconds."""
 TURNS = {"container_loading_with_weight_restrictions"}
 """Its reference turns boxes around the vertical, which an answer of CO-Bench cannot say."""
 KEYS = {
