@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -210,3 +211,20 @@ def test_quickstart_takes_a_bare_checkout_to_a_leaderboard(tmp_path: Path) -> No
         assert done.returncode == 0, done.stderr
         assert "llm4ad:circle_packing" in done.stdout and "2 of 2 jobs ok" in done.stdout
     assert len(list((checkout / "runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize(("does", "refused"), [("echo 'no MSR 0x10a' >&2; exit 1", True), ("exec sleep 60", False)])
+def test_an_accelerator_that_runs_no_machine_is_found_out_before_images_are_made(
+    does: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    qemu = tmp_path / "qemu-system-x86_64"
+    qemu.write_text(f"#!/bin/sh\n{does}\n")
+    qemu.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    check = runpy.run_path(str(TOP / "scripts" / "vm-host"))["_check_accelerator"]
+    if not refused:
+        check()
+        return
+    with pytest.raises(SystemExit) as ended:
+        check()
+    assert ended.value.code == 3 and "no MSR 0x10a" in capsys.readouterr().err
