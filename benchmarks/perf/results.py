@@ -32,6 +32,7 @@ from timing import environment, load
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
+from trace_bench.artifacts.derived import Yardstick, Yardsticks  # noqa: E402
 from trace_bench.artifacts.jsonio import dumps  # noqa: E402
 from trace_bench.artifacts.layout import JobLayout, RunLayout  # noqa: E402
 from trace_bench.artifacts.outputs import HistoryLine  # noqa: E402
@@ -41,10 +42,10 @@ from trace_bench.execution.run_records import manifest_outcome, write_records  #
 from trace_bench.execution.start import plan_config  # noqa: E402
 from trace_bench.identity import seed_commitment, test_seed  # noqa: E402
 from trace_bench.records import parquet  # noqa: E402
-from trace_bench.records.reading import read_manifest, read_rows  # noqa: E402
+from trace_bench.records.reading import read_manifest, read_optional, read_rows  # noqa: E402
 from trace_bench.records.tables import write_all_tables, write_files_index  # noqa: E402
 
-Template = tuple[list[tuple[str, str, bool]], list[dict[str, Any]]]
+Template = tuple[list[tuple[str, str, bool]], list[dict[str, Any]], int]
 """Files of a job (name, text, whether it names the job), and its lines of the run's journal."""
 LINES = 20
 JOBS, SMALL = 10_000, 1_000
@@ -141,12 +142,17 @@ def expand(template: RunLayout, run: RunLayout, jobs: int) -> None:
         files = list(_files(template.job(job.job_id), {job.job_id: "{job}", job.fingerprint: "{fingerprint}",
                                                        old.run_id: "{run}"}))  # fmt: skip
         events = [one for one in journal if one.get("job_id") == job.job_id]
-        by_kind.setdefault((job.task_id, job.trainer_id, job.variant), []).append((files, events))
+        by_kind.setdefault((job.task_id, job.trainer_id, job.variant), []).append((files, events, job.seed))
+    measured = read_optional(Yardsticks, template.yardsticks)
+    known = {(each.task_id, each.seed): each for each in (measured.yardsticks if measured is not None else ())}
+    yardsticks: dict[tuple[str, int], Yardstick] = {}
     for planned in plan.jobs:
         alike = by_kind[planned.task_id, planned.trainer_id, planned.variant]
         root = run.job(planned.job_id).make().root
         commitment = seed_commitment(plan.salt, test_seed(plan.salt, planned.task_id, planned.seed))
-        files, events = alike[planned.seed % len(alike)]
+        files, events, seed = alike[planned.seed % len(alike)]
+        if (yardstick := known.get((planned.task_id, seed))) is not None:
+            yardsticks[planned.task_id, planned.seed] = yardstick.model_copy(update={"seed": planned.seed})
         told += [{**one, "job_id": planned.job_id} for one in events]
         for name, text, named in files:
             if named:
@@ -154,6 +160,7 @@ def expand(template: RunLayout, run: RunLayout, jobs: int) -> None:
                 text = text.replace("{run}", plan.run_id).replace("{seed}", str(planned.seed))
                 text = text.replace("{commitment}", commitment)
             write_bytes(root / name, text.encode(), durable=False)
+    write_json(run.yardsticks, Yardsticks(yardsticks=tuple(yardsticks.values())))
     rows = read_rows(run)
     plan.write_manifest(run, {row.job_id: manifest_outcome(row) for row in rows})
     told.sort(key=lambda one: one["seconds"])
