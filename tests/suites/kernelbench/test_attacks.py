@@ -59,7 +59,7 @@ def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
 @pytest.mark.parametrize("attack", _attacks())
 def test_our_judge_gives_no_credit_and_goes_on(attack: Attack) -> None:
     spawner()
-    found = forked(lambda: _judged(attack), 60, bare=False)
+    found = forked(lambda: _judged(attack), 240, bare=False)
     assert found is not None, "the judge has not survived it"
     _told.update(found.pop("told"))
     if found["refused"] is None:
