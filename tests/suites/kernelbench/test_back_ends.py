@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 
 import pytest
 
@@ -170,7 +171,10 @@ def test_what_cannot_be_made_has_not_compiled(bench: Bench, source: str, said: s
     ],
     ids=["product", "linear", "convolution"],
 )
-def test_operations_of_products_and_convolutions_are_counted(programs: Programs, forward: str, operations: int) -> None:
+def test_operations_of_products_and_convolutions_are_counted(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, forward: str, operations: int
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.tempdir)  # the reference is loaded in this process, too
     folderless = "import tempfile\ntempfile.tempdir = '/missing'\n"  # as in a container: no folder can be made
     source = folderless + REFERENCE.replace("torch.relu(x) * self.slope + y", forward)
     assert counting(programs, source).operations == operations
