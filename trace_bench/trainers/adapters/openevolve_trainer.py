@@ -61,7 +61,7 @@ class OpenEvolveTrainer:
     uses_llm = True
     uses_graph = False
     layer = "openevolve"
-    costs = Costs()
+    costs = Costs("train_batch_size")
 
     def search(self, search: Search) -> Generator[Step, None, State | None]:
         """Raises TrainerError where the package is missing. StopTraining is passed on."""
