@@ -68,8 +68,8 @@ def load() -> Opto:
             return _loaded()
         except (ImportError, AttributeError, KeyError) as error:
             raise TrainerError(
-                f"the graph library cannot be used ({type(error).__name__}: {error}). Use an image or environment that "
-                f"holds trace-opt=={TRACE_OPT_VERSION}."
+                f"trace-opt=={TRACE_OPT_VERSION} cannot be used here ({error}); run on backend docker, or install it: "
+                "scripts/quickstart --local, or pip install --no-deps -r images/core/requirements.txt"
             ) from error
 
 
