@@ -43,15 +43,9 @@ def _has(tag: str) -> bool:
 
 
 def _base() -> str:
-    """The base that images are built on here, so that only one is made; where none can be made, the official one."""
-    from trace_bench.images import debian
+    """The base that images are built on here, so that only one is made."""
+    from trace_bench.images.base import resolve_base, wanted_base
     from trace_bench.images.engine import connect
+    from trace_bench.images.lock import Lock
 
-    client = connect(None)
-    found = debian.made_base(client)
-    if found is None and debian.hindrance() is None:
-        found = debian.make_base(client, lambda _: None)
-    if found is None:
-        found = "python:3.11-slim-bookworm"
-        subprocess.run(["docker", "pull", "--quiet", found], check=True, capture_output=True)
-    return found
+    return resolve_base(connect(None), wanted_base(), Lock(), lambda _: None).ref

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import engine, home, images
+from tests.engine import engine_answers
 from trace_bench.errors import EnvironmentUnavailable
 from trace_bench.images import debian
 from trace_bench.images.engine import connect
-
-__all__ = ["engine", "home", "images"]
 
 
 def may_mount() -> bool:
@@ -43,11 +41,8 @@ def test_what_the_maker_of_a_base_mounts_ends_with_it(tmp_path: Path, monkeypatc
 AS_A_USER = """
 mount --bind "$1/ids" /etc/subuid && mount --bind "$1/ids" /etc/subgid
 exec setpriv --reuid nobody --regid nogroup --groups "$2" "$3" -c '
-from tests.integration.conftest import engine, home, images
 from trace_bench.images import debian
 from trace_bench.images.engine import connect
-
-__all__ = ["engine", "home", "images"]
 from trace_bench.images.engine import connect
 print(debian.hindrance(), debian.make_base(connect(None), lambda _: None))'
 """
@@ -58,7 +53,10 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming a user that has subordinate ids needs root")
 @pytest.mark.skipif(shutil.which("newuidmap") is None, reason="the package uidmap is not installed")
-def test_a_base_is_made_without_root(images: Path) -> None:
+def test_a_base_is_made_without_root_and_is_that_of_root() -> None:
+    if not engine_answers():
+        pytest.skip("no engine answers")
+    ours = debian.make_base(connect(None), lambda _: None)
     socket = Path(os.environ.get("DOCKER_HOST", "/var/run/docker.sock").removeprefix("unix://"))
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)  # noqa: PTH101
@@ -70,7 +68,7 @@ def test_a_base_is_made_without_root(images: Path) -> None:
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     hindrance, made = done.stdout.split()
-    assert hindrance == "None" and made == debian.made_base(connect(None))
+    assert (hindrance, made) == ("None", ours)
 
 
 def test_without_root_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +79,7 @@ def test_without_root_what_is_missing_is_named(tmp_path: Path, monkeypatch: pyte
     for command in ("apt-get", "mmdebstrap"):
         (tmp_path / command).write_text("#!/bin/sh\n")
         (tmp_path / command).chmod(0o755)
-    assert debian.hindrance() == "making one from Debian packages without root needs the packages uidmap"
+    assert "without root needs uidmap (as root: apt install" in str(debian.hindrance())
     (tmp_path / "newuidmap").write_text("#!/bin/sh\n")
     (tmp_path / "newuidmap").chmod(0o755)
     assert "usermod --add-subuids" in str(debian.hindrance())

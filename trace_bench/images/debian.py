@@ -37,7 +37,7 @@ _INCLUDE = ("python3", "usr-is-merged")
 _MERGED_USR = Path("/usr/share/mmdebstrap/hooks/maybe-merged-usr")
 _EPOCH = "1735689600"
 _WITHOUT_ROOT = {"mmdebstrap": "mmdebstrap", "uidmap": "newuidmap"}
-"""Packages by the command that says whether they are installed: what a user who is not root cannot install."""
+"""Packages that a user who is not root cannot install, each with a command that is there if the package is."""
 _STRIP = (
     "/usr/share/man/*",
     "/usr/share/info/*",
@@ -66,7 +66,10 @@ def hindrance() -> str | None:
         return None
     lacks = [name for name, command in _WITHOUT_ROOT.items() if shutil.which(command) is None]
     if lacks:
-        return f"making one from Debian packages without root needs the packages {' and '.join(lacks)}"
+        return (
+            f"making one from Debian packages without root needs {' and '.join(lacks)} "
+            f"(as root: apt install {' '.join(lacks)})"
+        )
     user = _user()
     if not all(_has_ids(Path(path), user) for path in ("/etc/subuid", "/etc/subgid")):
         return (
@@ -118,7 +121,7 @@ def make_base(engine: DockerClient, progress: Progress) -> str:
             *_HOOKS,
         ]
         command = [
-            "mmdebstrap", "--quiet", "--variant=minbase", f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
+            "mmdebstrap", "--quiet", "--variant=minbase",
             f"--include={','.join(_INCLUDE)}", f"--hook-dir={_MERGED_USR}",
             *(f"--dpkgopt=path-exclude={pattern}" for pattern in _STRIP),
             *(f"--dpkgopt=path-include={pattern}" for pattern in _KEEP),

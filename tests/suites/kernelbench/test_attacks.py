@@ -60,6 +60,8 @@ def test_a_harness_that_believes_too_much_is_beaten(attack: Attack) -> None:
 def test_our_judge_gives_no_credit_and_goes_on(attack: Attack) -> None:
     spawner()
     found = forked(lambda: _judged(attack), 240, bare=False)
+    if found is None:
+        spawner.cache_clear()  # it may have an answer left for a judge that is gone
     assert found is not None, "the judge has not survived it"
     _told.update(found.pop("told"))
     if found["refused"] is None:

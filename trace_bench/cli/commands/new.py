@@ -49,7 +49,8 @@ def task(  # long, as a command declares its options in its signature
     metric: Annotated[
         str | None,
         Option(
-            metavar="METRIC", help="Judge answers by it: exact (the default), contains, f1, number, choice or judge."
+            metavar="METRIC",
+            help="Judge answers by it: exact (the default), contains, f1, number, choice, judge (a model).",
         ),
     ] = None,
     seed: Annotated[
