@@ -77,8 +77,12 @@ CACHE = ["reading", "calling", "system_call"]
 @pytest.mark.parametrize("program", CACHE)
 @pytest.mark.parametrize("containers", [1, 2])
 def test_the_page_cache_carried_a_number_from_job_to_job(image: str, program: str, containers: int) -> None:
-    """Three tries: a busy machine evicts pages, and takes its time."""
-    assert any(carried(image, program, containers, ("filter",)) == SECRET for _ in range(3)), "the attack does not work"
+    """A busy machine evicts pages and takes its time, so that single bits are wrong. By chance 30 of 32 are right once
+    in eight million."""
+    tries = (carried(image, program, containers, ("filter",)) for _ in range(3))
+    assert any(isinstance(found, int) and (found ^ SECRET).bit_count() <= 2 for found in tries), (
+        "the attack does not work"
+    )
 
 
 @pytest.mark.parametrize("program", CACHE)

@@ -12,7 +12,6 @@ from tests.suites.hf.made_rows import gsm8k
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
-from trace_bench.errors import ConfigError
 from trace_bench.matrix import expand
 from trace_bench.planning.completion import complete_config
 
@@ -90,7 +89,7 @@ def test_a_task_on_its_fixture_does_not_depend_on_what_was_fetched(tmp_path: Pat
     assert resolve(complete_config(config()).config).tasks["hf:gsm8k"].content_hash != before
 
 
-def test_damaged_data_is_refused_and_doctor_says_so(tmp_path: Path, home: Path) -> None:
+def test_where_data_are_damaged_the_jobs_on_them_cannot_run_and_doctor_says_so(tmp_path: Path, home: Path) -> None:
     def data_line() -> str:
         return next(line for line in cli("doctor", "--backend", "local").stdout.splitlines() if " data " in line)
 
@@ -100,8 +99,22 @@ def test_damaged_data_is_refused_and_doctor_says_so(tmp_path: Path, home: Path) 
     for path in (home / "data" / "hf" / "objects").iterdir():
         path.write_bytes(b"")
     assert data_line().startswith("MISSING") and "openai/gsm8k main damaged" in data_line()
-    with pytest.raises(ConfigError, match=r"c: tasks\[0\].id: openai/gsm8k main, split train: .* has changed; fetch"):
-        resolve(complete_config(config()).config)
+    damaged = "hf:gsm8k: openai/gsm8k main, split train: "
+    remedy = "has changed; fetch the data set again: trace-bench data fetch hf:gsm8k"
+    path = tmp_path / "c.yaml"
+    path.write_text("tasks: ['hf:gsm8k', 'internal:code_param']\ntrainers: [NoOp]\nseeds: [1]\nbackend: local\n")
+    alone = cli("run", "-t", "hf:gsm8k", "-T", "NoOp", "--backend", "local", "--runs-dir", str(tmp_path / "alone"))
+    assert (alone.returncode, alone.stdout) == (2, ""), alone.stderr
+    (line,) = alone.stderr.splitlines()
+    assert damaged in line and line.endswith(remedy)
+    done = cli("run", str(path), "--runs-dir", str(tmp_path / "runs"))
+    assert done.returncode == 1, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    shown = cli("show", str(run)).stdout
+    assert "internal:code_param" in shown and damaged in shown and remedy in shown
+    fetched(tmp_path)
+    assert cli("run", str(path), "--runs-dir", str(tmp_path / "runs")).returncode == 0
+    assert "skipped" not in cli("show", str(run)).stdout
 
 
 def test_a_run_says_that_it_took_the_fixture_and_a_replay_takes_it_again(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_bench.arguments import describe, hint
@@ -21,10 +21,15 @@ from trace_bench.trainers.registry import load_trainer
 
 @dataclass(frozen=True)
 class Resolved:
-    """The tasks and trainers that a config names, by id."""
+    """The tasks and trainers that a config names, by id.
+
+    Attributes:
+        lost: why the rows of a task cannot be read, by id: its data set is damaged. Its jobs cannot run.
+    """
 
     tasks: dict[str, Task]
     trainers: dict[str, type[Trainer]]
+    lost: dict[str, ConfigError] = field(default_factory=dict)
 
 
 def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | None = None) -> Resolved:
@@ -44,7 +49,8 @@ def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | N
     problems = [*_missing_roots(config), *_unknown_suites(config)]
     if problems:
         raise ConfigError("\n".join(problems))
-    tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], lost_task, problems)
+    lost: dict[str, ConfigError] = {}
+    tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], lost_task, problems, lost)
     trainers = _trainers(config, problems)
     missing_tasks = any(entry.id not in tasks for entry in config.tasks)
     missing_trainers = any(entry.id not in trainers for entry in config.trainers)
@@ -55,7 +61,7 @@ def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | N
         resolve_variants(config, trainers, problems)
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
-    return Resolved(tasks, trainers)
+    return Resolved(tasks, trainers, lost)
 
 
 def _missing_roots(config: RunConfig) -> list[str]:
@@ -82,7 +88,13 @@ def _unknown_suites(config: RunConfig) -> list[str]:
     ]
 
 
-def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, problems: list[str]) -> dict[str, Task]:
+def _tasks(
+    config: RunConfig,
+    roots: Sequence[Path],
+    lost_task: str | None,
+    problems: list[str],
+    lost: dict[str, ConfigError],
+) -> dict[str, Task]:
     suites = load_suites()
     names = suite_names()
     wanted = {entry.id.partition(":")[0] for entry in config.tasks} & set(names)
@@ -102,11 +114,7 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
         except ConfigError as error:
             problems += str(error).splitlines()
             continue
-        try:
-            data = _rows(config, named.id, spec)
-        except ConfigError as error:
-            problems.append(f"{where}: {error}")
-            continue
+        data = _rows(config, named.id, spec, lost)
         if config.data_root is not None and spec.data is not None:
             unread = False
             try:
@@ -122,13 +130,17 @@ def _tasks(config: RunConfig, roots: Sequence[Path], lost_task: str | None, prob
     return tasks
 
 
-def _rows(config: RunConfig, task: str, spec: TaskSpec) -> tuple[tuple[str, bytes], ...]:
+def _rows(config: RunConfig, task: str, spec: TaskSpec, lost: dict[str, ConfigError]) -> tuple[tuple[str, bytes], ...]:
     """The rows of a data set; those that were fetched only if an entry takes them, so that jobs on the fixture do not
-    depend on what was fetched."""
+    depend on what was fetched. Where they are damaged, the fixture alone, and why under `task` in `lost`."""
     if spec.qa is None or spec.qa.rows == "folder":
         return ()
     entries = [entry for entry in config.tasks if entry.id == task]
-    return hf_data.packed(spec.qa, rows=not all(takes_fixture(config, entry) for entry in entries))
+    try:
+        return hf_data.packed(spec.qa, rows=not all(takes_fixture(config, entry) for entry in entries))
+    except ConfigError as error:
+        lost[task] = ConfigError(f"{task}: {error}: trace-bench data fetch {task}")
+        return hf_data.packed(spec.qa, rows=False)
 
 
 def _trainers(config: RunConfig, problems: list[str]) -> dict[str, type[Trainer]]:

@@ -29,7 +29,7 @@ from trace_bench.planning.images import ImagesOf, ImageSource, foreseen_images, 
 from trace_bench.planning.models import missing_keys
 from trace_bench.planning.plan import PlanIsOld, RunPlan
 from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
-from trace_bench.planning.preconditions import missing_by
+from trace_bench.planning.preconditions import missing_by, refuse
 from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm
 from trace_bench.planning.recording import LOST_TASK, Recording
@@ -167,6 +167,8 @@ def plan_complete(
         resolved = resolve(config, complete.roots, lost_task=LOST_TASK if recording is not None else None)
         jobs = jobs_of(config, resolved)
         if recording is not None:
+            if resolved.lost:
+                refuse(resolved.lost.values())
             recording.check(jobs, config.source.where(("replay_from",)))
         backend = backend_of(config)
     warnings = [*complete.warnings, *_backend_warnings(config, jobs, backend)]
@@ -190,7 +192,7 @@ def plan_complete(
         warnings=warnings,
         prices=complete.prices,
         recording=recording,
-        missing_data=complete.missing_data,
+        missing_data={**resolved.lost, **complete.missing_data},
         checks=checks,
         require_all=require_all or config.require_all,
     )
