@@ -43,6 +43,7 @@ from trace_bench.sandbox import CONTROLS, Resources
 from trace_bench.sandbox import docker as docker_backend
 from trace_bench.sandbox.conformance.lab import PATIENCE
 from trace_bench.sandbox.docker import DockerBackend
+from trace_bench.sandbox.docker_sandbox import DockerSandbox
 from trace_bench.sandbox.errors import EngineRefused, ImageMissing
 from trace_bench.sandbox.labels import LEASE, OWNER, VOLUME, job_labels
 
@@ -79,8 +80,8 @@ def probe(lab: Lab, flood: int = 0, resources: Resources = LIMITS) -> Shared:
         assert said, sandbox.last_words()
         assert sandbox.wait(PATIENCE) is not None
         log = docker("logs", sandbox.id)
-        facts = inspect(sandbox.name)
-        assert isinstance(lab.backend, DockerBackend)
+        assert isinstance(lab.backend, DockerBackend) and isinstance(sandbox, DockerSandbox)
+        facts = sandbox.facts()
         return Shared(lab.backend, base, facts, json.loads(said[-1]), facts["State"], log)
 
 
@@ -208,7 +209,8 @@ def test_labels_say_whose_it_is(shared: Shared) -> None:
 def test_a_container_that_fails_is_not_started_again_and_is_kept_for_its_evidence(lab: Lab) -> None:
     with lab.running("sys.exit(3)\n") as (sandbox, _):
         ended = sandbox.wait(PATIENCE)
-        facts = inspect(sandbox.name)
+        assert isinstance(sandbox, DockerSandbox)
+        facts = sandbox.facts()
     assert ended is not None and ended.code == 3
     assert facts["HostConfig"]["RestartPolicy"] == {"Name": "no", "MaximumRetryCount": 0}
     assert (facts["RestartCount"], facts["State"]["Status"], facts["HostConfig"]["AutoRemove"]) == (0, "exited", False)

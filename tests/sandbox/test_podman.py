@@ -163,11 +163,11 @@ def test_a_control_that_is_not_known_after_the_start_either_ends_the_sandbox(mon
     )
     sandbox = PodmanSandbox(engine, "id", "name", {})
     said = SAID["running"]
-    monkeypatch.setattr(sandbox, "_facts", lambda: podman.in_dockers_words(said["container"], said["own"]))
+    monkeypatch.setattr(sandbox, "facts", lambda: podman.in_dockers_words(said["container"], said["own"]))
     sandbox.check(frozenset({"network", "ipc"}))
     with pytest.raises(ControlMissing, match=r"cannot put in force: ipc \(mode default"):
         sandbox.start()
     sandbox = PodmanSandbox(engine, "id", "name", {})
-    monkeypatch.setattr(sandbox, "_facts", lambda: podman.in_dockers_words(said["container"], said["own"]))
+    monkeypatch.setattr(sandbox, "facts", lambda: podman.in_dockers_words(said["container"], said["own"]))
     sandbox.check(frozenset({"network"}))
     sandbox.start()

@@ -84,10 +84,18 @@ class DockerSandbox:
         # A caller that requires a control which depends on the host checks it after the start itself.
         self._unproven = (required & {control.name for control in found if not control.known}) - HOST_DEPENDENT
 
+    def facts(self) -> dict[str, Any]:
+        """What the engine says of the container, in the words of Docker's ``inspect``. Controls are read back from it.
+
+        Raises:
+            SandboxRemoved: it is gone. SandboxError: the engine does not answer.
+        """
+        return self._inspect()
+
     def controls(self) -> list[Control]:
         if self._controls is not None:
             return self._controls
-        found = read_back(self._facts(), self._engine.info)
+        found = read_back(self.facts(), self._engine.info)
         if all(control.known for control in found):
             self._controls = found
         return found
@@ -187,10 +195,6 @@ class DockerSandbox:
         except EngineGone as error:
             if not isinstance(error.__cause__, requests.Timeout) and "timed out" not in str(error).lower():
                 raise
-
-    def _facts(self) -> dict[str, Any]:
-        """What controls are read back from."""
-        return self._inspect()
 
     def _ended(self, state: Mapping[str, Any]) -> ExitStatus:
         return ExitStatus(int(state["ExitCode"]), bool(state["OOMKilled"]), str(state.get("Error") or ""))

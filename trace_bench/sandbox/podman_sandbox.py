@@ -19,6 +19,10 @@ class PodmanSandbox(DockerSandbox):
     _last_lines = "all"
     """A long line comes in several pieces, and is lost where only the last lines are asked for."""
 
+    def facts(self) -> dict[str, Any]:
+        with self._errors("inspect a sandbox"):
+            return podman.in_dockers_words(self._inspect(), self._engine.libpod(f"containers/{self._there()}/json"))
+
     def last_words(self) -> str:
         said = super().last_words()
         if podman.NO_COMMAND not in said:
@@ -29,10 +33,6 @@ class PodmanSandbox(DockerSandbox):
         with self._errors("archive /out"):
             yield from podman.archive(OUT.strip("/"), self._archive)
             self._inspect()  # of what was removed meanwhile the archive says nothing
-
-    def _facts(self) -> dict[str, Any]:
-        with self._errors("inspect a sandbox"):
-            return podman.in_dockers_words(self._inspect(), self._engine.libpod(f"containers/{self._there()}/json"))
 
     def _ended(self, state: Mapping[str, Any]) -> ExitStatus:
         ended = super()._ended(state)
