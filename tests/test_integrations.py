@@ -49,11 +49,14 @@ def test_a_runner_runs_as_the_prototype_did(tmp_path: Path) -> None:
     assert row["score_val"] == row["score_best"] == row["score_val_initial"] and isinstance(row["eval_kwargs"], dict)
     with (tmp_path / "runs" / "mine" / "results.csv").open(newline="") as file:
         assert set(next(csv.reader(file))) >= {name for name in row if not name.startswith("metric")} - {
-            "search_answers", "unusable_answers", "evaluations_saved",
+            "search_answers", "unusable_answers", "evaluations_saved", "scoring_calls",
         }  # fmt: skip
     assert runner.run().results == summary.results, "continued: its job has a result"
     assert runner.run(force=True).results[0]["time_seconds"] != row["time_seconds"]
     assert BenchRunner(NUMBER, job_timeout=0).config.job_timeout is None
+    for bad in (-5, float("nan")):
+        with pytest.raises(ConfigError, match=f"job_timeout is {bad}; write seconds, or 0 for no limit"):
+            BenchRunner(NUMBER, job_timeout=bad)
 
 
 def test_tasks_and_trainers_are_found_as_by_the_commands() -> None:

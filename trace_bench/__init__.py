@@ -9,7 +9,7 @@ From Python, what the command ``trace-bench`` does:
     result = trace_bench.run(config)      # a RunResult: rows, layout, ok, and frames: result.jobs()
     result = trace_bench.run(config, budget=trace_bench.Budget(calls=60))
     result = trace_bench.open_run("latest")
-    trace_bench.evaluate("internal:numeric_param", {"x": 2.5}).score
+    trace_bench.evaluate("internal:numeric_param", {"guess": 2.5}).score
 """
 
 from __future__ import annotations

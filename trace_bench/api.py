@@ -21,7 +21,7 @@ from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.display.markup import html
 from trace_bench.display.table import Table
-from trace_bench.errors import ExitCode
+from trace_bench.errors import ConfigError, ExitCode
 from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.start import run_config
@@ -179,9 +179,12 @@ def open_run(name: str | Path, *, runs_dir: str | Path = "runs") -> RunResult:
 def _loaded(config: Config, budget: Budget | str | None = None) -> RunConfig:
     if isinstance(config, RunConfig) and budget is None:
         return config
-    given = budget.model_dump(exclude_none=True, exclude={"run"}) if isinstance(budget, Budget) else budget
-    overrides = {} if given is None else {"budget": given}
     if not isinstance(config, RunConfig):
-        return load_config(config, overrides)
-    checked = load_config({"tasks": [task.id for task in config.tasks]}, overrides).budget
+        if not isinstance(budget, Budget):
+            return load_config(config, {} if budget is None else {"budget": budget})
+        config = load_config(config)
+    if isinstance(budget, Budget) and budget.run != type(budget.run)():
+        raise ConfigError("budget: its run limits the whole run; write that into the config (budget.run)")
+    given = budget.model_dump(exclude_none=True, exclude={"run"}) if isinstance(budget, Budget) else budget
+    checked = load_config({"tasks": [task.id for task in config.tasks]}, {"budget": given}).budget
     return config.changed({"budget": checked.model_copy(update={"run": config.budget.run})})

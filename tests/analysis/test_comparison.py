@@ -45,6 +45,18 @@ def lines(done: Compared) -> str:
     return "\n".join(block for section in sections(done) for block in section.blocks if isinstance(block, str))
 
 
+def test_a_gap_is_not_compared_with_another_normalised_score(tmp_path: Path) -> None:
+    """As where one of two runs has `gaps: false`: the share of the bound is compared, which both have."""
+    without = jobs(low, ["x"], SEEDS)
+    both = {"metrics_test": {"normalised": 0.9, "gap": 0.1}, "metrics_best": {"normalised": 0.9, "gap": 0.1}}
+    having = searched([row.model_copy(update=both) for row in jobs(high, ["x"], SEEDS)])
+    done = compare(parts_of(tmp_path, without, having))
+    assert done.metric.name == "metric_test:normalised" and "some jobs have gaps and others none" in done.metric.note
+    assert done.comparisons[0].tasks[0].other_mean == pytest.approx(0.9)
+    one = compare(parts_of(tmp_path / "all", [row.model_copy(update=both) for row in without], having))
+    assert one.metric.name == "normalised_test" and one.comparisons[0].tasks[0].other_mean == pytest.approx(0.1)
+
+
 # -------------------------------------------------------------------------------------------------------- effects
 
 

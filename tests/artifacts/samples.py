@@ -113,6 +113,7 @@ RESULTS: dict[str, Any] = {
     "model": "stub",
     "fingerprint": HASH,
     "evaluations_saved": 0,
+    "scoring_calls": 0,
     "search_answers": 3,
     "unusable_answers": {"cut_off": 1},
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,25 @@ def test_examples_become_a_task_that_runs_at_once(tmp_path: Path, monkeypatch: p
     assert "fixture" not in ran.stdout + ran.stderr
     row = next(Path("runs").glob("*/results.csv")).read_text().splitlines()
     assert len(row) == 2
+
+
+def test_searches_that_spend_a_budget_of_calls_are_scored_all_the_same(tmp_path: Path) -> None:
+    """Each answer to a question is a call. Scoring asks more questions than the budget has left."""
+    new_prompt_task("sums", tmp_path / "tasks", examples(tmp_path), Columns())
+    ran = cli("run", "-t", "internal:sums", "--root", str(tmp_path / "tasks"), "-T", "NoOp", "-T", "PrioritySearch",
+              "-T", "GEPA-Base", "--budget", "calls=20", "--backend", "local", "--runs-dir", str(tmp_path / "runs"),
+              home=tmp_path / "home")  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (path,) = (tmp_path / "runs").glob("*/results.csv")
+    with path.open(newline="") as file:
+        found = {row["trainer_id"]: row for row in csv.DictReader(file)}
+    for name in ("PrioritySearch", "GEPA-Base"):
+        row = found[name]
+        assert (row["status"], row["stop_reason"], row["score_test"] != "") == ("ok", "budget", True)
+        assert int(row["llm_calls"]) - int(row["scoring_calls"]) == 20 and int(row["scoring_calls"]) >= 4
+    table = cli("results", str(path.parent), home=tmp_path / "home").stdout
+    assert "PrioritySearch" in table and "asked the model" not in table, "equal terms; NoOp is no search"
+    assert cli("audit", str(path.parent), home=tmp_path / "home").returncode == 0
 
 
 def test_splits_share_no_example_and_follow_from_the_seed_alone(tmp_path: Path) -> None:
@@ -110,13 +131,15 @@ def test_options_are_a_list_or_columns(tmp_path: Path) -> None:
         (b"question,answer\na,b\nc\n", "e.csv", "e.csv, line 3: has 1 cells, and the header has 2"),
         (b'question,answer\na,b\n"c,d\n', "e.csv", "e.csv, line 3: is not CSV: unexpected end of data"),
         (b'question,answer\n"a\nb",x\nc,\n', "e.csv", "e.csv, line 4: column 'answer' is empty"),
-        (b"question,answer\na,b\nc,d\na,e\n", "e.csv", "line 4: asks the same as line 2, with another 'answer'"),
+        (b"question,answer\na,b\nc,d\na,e\n", "e.csv", "line 4: asks the same as line 2, with 'answer' written"),
         (b"question,answer\na,+\n", "e.csv", "e.csv, line 2: column 'answer' is '+', which has no words"),
         (b'{"question": "a", "answer": 1}\n{"question": "b"}\n', "e.jsonl", "line 2: has no column 'answer'"),
         (b'{"answer": 1, "answer": 2}\n', "e.jsonl", "line 1: is not a JSON object: it has the key 'answer' twice"),
         (b"[1]\n", "e.jsonl", "e.jsonl, line 1: is not a JSON object; give one on each line"),
         (b"{\n", "e.jsonl", "e.jsonl, line 1: is not a JSON object: Expecting property name"),
         (b'{"question": "\\ud800", "answer": "x"}', "e.jsonl", "line 1: has half of a surrogate pair"),
+        (b'{"question": "a", "answer": 5}\n{"question": "a", "answer": "5"}\n', "e.jsonl", "line 2: asks the same as "
+         "line 1, with 'answer' written otherwise; keep one"),
         (b'{"question": "x", "answer": true}', "e.jsonl", "line 1: column 'answer' must have text, not bool"),
         (b"x", "e.txt", "unknown extension; use .csv or .jsonl"),
     ],
@@ -157,3 +180,31 @@ def test_a_task_whose_rows_are_gone_says_so(tmp_path: Path) -> None:
     done = here("run", "-t", "internal:t", "--root", str(tmp_path), "--dry-run", "--backend", "local")
     assert_refused(done, 2)
     assert "has no data/test/rows.jsonl" in done.stderr
+
+
+@pytest.mark.parametrize("answer", ["3,5", "1_000", "1e500"])
+def test_a_number_that_the_metric_reads_otherwise_is_refused(answer: str, tmp_path: Path) -> None:
+    text = f'question,answer\na,"1,800"\nb,$5\nc,50%\nd,"{answer}"\n'
+    with pytest.raises(ConfigError, match=f"line 5: column 'answer' is '{answer}', in which the metric reads another"):
+        new_prompt_task("t", tmp_path, examples(tmp_path, text), Columns(), metric="number")
+    new_prompt_task("t", tmp_path, examples(tmp_path, text.replace(answer, "7")), Columns(), metric="number")
+
+
+def test_any_name_of_a_file_will_do_and_what_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = examples(tmp_path, CSV, "caf\udce9.CSV")
+    new_prompt_task("t", tmp_path / "tasks", path, Columns())
+    assert "caf\ufffd.CSV (SHA-256" in load_task_spec(tmp_path / "tasks" / "t").source
+    real = Path.write_text
+
+    def full(self: Path, *args: Any, **kwargs: Any) -> int:
+        if "data" in self.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(ConfigError, match="cannot be written: No space left"):
+            new_prompt_task("u", tmp_path / "tasks", path, Columns())
+    new_prompt_task("u", tmp_path / "tasks", path, Columns())

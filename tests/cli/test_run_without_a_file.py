@@ -14,9 +14,10 @@ import yaml
 from tests.cli.conftest import assert_refused
 from tests.console import here
 from tests.integration.cli import Done
+from trace_bench import api
 from trace_bench.cli.options import seed_list
 from trace_bench.config import load_config, parse_config
-from trace_bench.config.models import RunConfig
+from trace_bench.config.models import BudgetConfig, RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.errors import ConfigError
@@ -269,6 +270,16 @@ def test_a_budget_is_what_the_file_would_say_and_leaves_that_of_the_run() -> Non
     assert budget_of("none", **file) == {"run": {"usd": 2.0}}
 
 
+def test_a_budget_from_python_leaves_that_of_the_run_too() -> None:
+    config = {"tasks": [TASKS[0]], "budget": {"calls": 5, "run": {"usd": 2}}}
+    for given in ("calls=9", BudgetConfig(calls=9)):
+        for whole in (config, parse_config(config, {})):
+            found = api._loaded(whole, given).budget
+            assert found.model_dump(exclude_none=True) == {"calls": 9, "run": {"usd": 2.0}}
+    with pytest.raises(ConfigError, match=r"its run limits the whole run; write that into the config \(budget.run\)"):
+        api._loaded(config, BudgetConfig.model_validate({"run": {"usd": 1}}))
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -281,6 +292,8 @@ def test_a_budget_is_what_the_file_would_say_and_leaves_that_of_the_run() -> Non
         ("calls=-1", "option --budget: budget.calls"),
         ("calls=[", "option --budget: calls: "),
         ("", "option --budget: '' is no limit; "),
+        ("calls=", "option --budget: calls has no number; write one, or leave it out"),
+        ("calls=60,usd=1,calls=70", "option --budget: calls is given twice; give it once"),
     ],
 )
 def test_what_is_no_budget_is_refused(text: str, says: str) -> None:

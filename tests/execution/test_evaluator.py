@@ -8,10 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import trace_bench
@@ -52,12 +55,76 @@ def test_states_are_evaluated_on_each_example(guess: Evaluator) -> None:
         ({"guess": True}, "guess must be a number, not bool"),
         ({"guess": 11}, "guess must be from -10 to 10"),
         ("2", "guess must be a number, not str"),
+        ({"guess": float("nan")}, "guess is nan; write text or a finite number"),
+        ({"guess": 10**400}, "guess is 1000.*; write text or a finite number"),
+        ({"guess": b"2"}, "guess is b'2'; write text or a finite number"),
+        ({"guess": "\ud800"}, "guess is '.ud800'; write text or a finite number"),
+        ({"guess": [2]}, r"guess is \[2\]; write text or a finite number"),
+        (5, "a state is values by name, or a text, not int"),
     ],
 )
 def test_what_is_no_state_is_refused_and_ends_nothing(guess: Evaluator, state: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         guess(state)
     assert guess({"guess": 3}).score == 0.0
+
+
+def test_numbers_of_numpy_are_numbers(guess: Evaluator) -> None:
+    for value in (np.float32(2.5), np.float64(2.5), np.int64(2)):
+        assert guess({"guess": value}).score == guess({"guess": float(value)}).score
+
+
+def test_threads_get_what_belongs_to_their_state(guess: Evaluator) -> None:
+    states = [{"guess": number / 4} for number in range(24)]
+    with ThreadPoolExecutor(6) as pool:
+        assert [found.score for found in pool.map(guess, states)] == [guess(state).score for state in states]
+
+
+def test_a_fork_of_the_process_is_refused(guess: Evaluator) -> None:
+    ours, theirs = get_context("fork").Pipe()
+
+    def ask() -> None:
+        try:
+            guess({"guess": 1})
+        except ConfigError as error:
+            theirs.send(str(error))
+
+    child = get_context("fork").Process(target=ask)
+    child.start()
+    assert ours.poll(60), "it waits for an answer that another process gets"
+    assert "belongs to the process that opened it" in ours.recv()
+    child.join()
+    assert guess({"guess": 3}).score == 0.0
+
+
+def test_what_a_program_answers_cannot_end_a_session() -> None:
+    """Its text, half of a pair of surrogates here, is not handed on."""
+    with trace_bench.evaluator(
+        "hf:gsm8k", backend="local", arguments={"fixture": True, "num_validate": 2}
+    ) as evaluator:
+        (name,) = (name for name in evaluator.initial if name == "extract_answer")
+        found = evaluator({name: "def extract_answer(response):\n    return '\\ud800'\n"})
+        assert found.score == 0.0 and found.examples
+        assert evaluator().examples, "it goes on"
+
+
+def test_without_validation_examples_training_examples_count_and_held_out_ones_are_scored() -> None:
+    arguments = {"num_validate": 0}
+    found = trace_bench.evaluate(PROGRAM, backend="local", arguments=arguments)
+    assert found.split == "train" and found.examples
+    held_out = trace_bench.evaluate(PROGRAM, backend="local", arguments=arguments, split="test")
+    assert held_out.split == "test" and held_out.examples
+    with (
+        trace_bench.evaluator(PROGRAM, backend="local", arguments=arguments) as evaluator,
+        pytest.raises(ConfigError, match="has no validate examples; take split train"),
+    ):
+        evaluator(split="validation")
+
+
+def test_a_model_without_a_key_is_said_before_a_sandbox_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        trace_bench.evaluate(TASK, {"guess": 1}, backend="local", model="openai/gpt-4o-mini")
 
 
 def test_held_out_data_are_for_no_session(guess: Evaluator) -> None:

@@ -22,7 +22,7 @@ from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.usage import usage_of
 from trace_bench.gateway.base import LlmRequest, ProviderError, ProviderReply, ProviderRequest, Refusal, SessionEnded
 from trace_bench.gateway.estimates import estimate, tokens_of
-from trace_bench.gateway.meter import Meter, RunMeter
+from trace_bench.gateway.meter import NOTHING, Meter, RunMeter
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.records.calls import read_calls
 
@@ -235,7 +235,7 @@ def test_no_call_begins_after_the_session_has_ended_although_there_is_room_again
     meter = Meter(limit) if whose == "job" else Meter(Budget(), run=RunMeter(limit))
     under_way = meter.hold("train")
     meter.stop()
-    meter.release(under_way)
+    under_way.settle(NOTHING)
     with pytest.raises(SessionEnded):
         meter.hold("train")
 
@@ -247,6 +247,24 @@ def test_what_a_cassette_holds_counts_against_the_budget() -> None:
             Meter(budget, before=spent).hold("train")
     for budget in (Budget(calls=2), Budget(tokens=101), Budget(usd=0.51)):
         Meter(budget, before=spent).hold("train")
+
+
+def test_the_budget_of_a_job_is_that_of_its_search_and_the_runs_counts_scoring_too() -> None:
+    """A search that has used it up is scored all the same, as every other is."""
+    run = RunMeter(Budget(calls=3))
+    meter = Meter(Budget(calls=1), run=run)
+    meter.settle(meter.hold("score"), line(1, phase="score"))
+    meter.settle(meter.hold("train"), line(2))
+    with pytest.raises(Refusal, match="the job's budget of 1 calls"):
+        meter.hold("train")
+    assert not meter.cut_by_run
+    meter.settle(meter.hold("score"), line(3, phase="score"))
+    with pytest.raises(Refusal, match="the run's budget of 3 calls"):
+        meter.hold("score")
+    assert meter.cut_by_run and meter.usage().calls == 3
+    again = Meter(Budget(calls=1), before=[line(1, phase="score"), line(2, phase="score")])
+    again.hold("train")
+    again.recover(line(3, phase="score"))
 
 
 # ------------------------------------------------------------------------------------------------- the budget of a run
@@ -339,6 +357,6 @@ def test_the_models_own_limit_of_an_answer_counts_where_the_body_has_none() -> N
 def test_exact_dollars_are_held_back() -> None:
     meter = Meter(Budget(usd=0.3))
     hold = meter.hold("train", usd=0.1)
-    assert hold.usd == Fraction(0.1)
+    assert hold.expected.usd == Fraction(0.1)
     meter.settle(hold, line(cost_usd=0.1))
     assert json.loads(meter.usage().model_dump_json())["cost_usd"] == 0.1

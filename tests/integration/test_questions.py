@@ -79,13 +79,13 @@ def test_it_comes_out_equal_without_the_provider(recorded: dict[str, Any], image
     assert_equal(recorded["folder"], again)
 
 
-def test_a_budget_that_ends_while_answers_are_scored_leaves_a_mean_of_what_was_scored(
+def test_a_budget_of_the_run_that_ends_while_answers_are_scored_leaves_a_mean_of_what_was_scored(
     images: Path, tmp_path: Path
 ) -> None:
     eval_kwargs = {**SIZES, "num_validate": 1, "num_train": 1, "num_test": 6, "asked_at_once": 1}
     done = run(tmp_path, images, tasks=[{"id": "hf:gsm8k", "eval_kwargs": eval_kwargs}], trainers=["NoOp"],
-               seeds=[1], budget={"calls": 4})  # fmt: skip
+               seeds=[1], budget={"calls": 1, "run": {"calls": 4}})  # fmt: skip
     (row,) = done["jobs"]
     assert row["status"] == "ok", row
     events = next(Path(done["folder"]).glob("jobs/*/events.jsonl")).read_text()
-    assert re.search(r"a budget ended while the initial state was scored: \d of 6 examples of test count", events)
+    assert re.search(r"budget ended while the initial state was scored: \d of 6 examples of test count", events)

@@ -60,6 +60,12 @@ def test_calls_of_the_program_itself_take_room_too() -> None:
     task = {"id": "hf:gsm8k", "eval_kwargs": {"fixture": True, "num_train": 4, "num_validate": 5}}
     (text,) = said("PrioritySearch", task=task, budget={"calls": 12})
     assert "calls=12 has room for 1 proposal after the start, and calls=26 for 3" in text  # 5, and 1 + 1 + 5 each
+    for more in ({"agent": "chain"}, {"num_eval_repeats": 2}):
+        task["eval_kwargs"] |= more  # two calls for an example; then each validation example twice, too
+    task["id"] = "hf:hotpot_qa"
+    (text,) = said("PrioritySearch", task=task, budget={"calls": 25})
+    assert "calls=25 has room for 0 proposals" in text or "has room for no proposal" in text
+    assert "calls=89 for 3" in text  # 20, and 1 + 2 + 20 each
 
 
 def test_many_that_are_too_small_are_not_all_listed() -> None:

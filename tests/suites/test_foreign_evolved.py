@@ -112,6 +112,14 @@ def test_a_cascade_stops_at_a_low_score_unless_it_is_off(tmp_path: Path, program
     assert load_task_spec(folder).eval_kwargs["timeout_seconds"].default == 7.0
 
 
+@pytest.mark.parametrize("text", ["released: 2024-13-45\n", "[" * 3000, "a: [\n"])
+def test_a_config_that_is_no_yaml_is_one_sentence(text: str, tmp_path: Path) -> None:
+    folder = write(tmp_path, "openevolve")
+    (folder / "config.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"config.yaml: cannot be read as YAML: "):
+        load_task_spec(folder)
+
+
 def test_metrics_and_correctness_of_shinka(tmp_path: Path, programs: Programs) -> None:
     problem = build_folder(write(tmp_path, "shinka"), programs, "llm4ad", seed=1, test_seed=None)
     assert score(problem, programs)[:2] == (2.0, False)

@@ -75,6 +75,9 @@ def chosen(parts: Sequence[ComparisonGroup], name: str | None, *, unprotected: b
         raise ConfigError(
             f"--failures-as-worst: {name} has no worst value; it takes a normalised metric, where that is 0"
         )
+    if mixed := _mixed(shared, name):
+        name = mixed
+        note = f"some jobs have gaps and others none, so that {mixed} is compared, which all have"
     held_out = name.endswith("_test") or name.startswith("metric_test:")
     about = NAMES.get(name) or f"{name.partition(':')[2]} of the best state"
     about += " on held-out data" if held_out and name not in NAMES else ""
@@ -122,6 +125,17 @@ def _counted(part: ComparisonGroup, *, unprotected: bool, failed: bool = False) 
     jobs = part.jobs
     keep = jobs["outcome"].isin(["ok", "failed"] if failed else ["ok"])
     return jobs[keep if unprotected else keep & (jobs["integrity"] == "protected")]
+
+
+def _mixed(jobs: pd.DataFrame, column: str) -> str:
+    """The metric to take in place of `column`, where that is the gap of some jobs of a task and not of others."""
+    state = {"normalised_test": "test", "normalised": "best"}.get(column)
+    gap = f"metric_{state}:gap"
+    if state is None or gap not in jobs.columns:
+        return ""
+    having = jobs[jobs[column].notna()].groupby(UNIT)[gap].count()
+    some = (having > 0) & (having < jobs[jobs[column].notna()].groupby(UNIT).size())
+    return f"metric_{state}:normalised" if some.any() else ""
 
 
 def _tasks_with(jobs: pd.DataFrame, column: str) -> int:

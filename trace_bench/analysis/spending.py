@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Integral
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ _KINDS = {"llm_calls": "asked the model {} times a job", "evaluations": "made {}
 """Kinds that are worded, and how."""
 _OF_BUDGETS = ("total_tokens", "cost_usd", "train_seconds")
 """Kinds that a budget may have besides."""
-SPENT = ("stop_reason", "resolved_trainer_kwargs", *_KINDS, *_OF_BUDGETS)
+SPENT = ("stop_reason", "resolved_trainer_kwargs", "scoring_calls", "search_answers", *_KINDS, *_OF_BUDGETS)
 """Fields of `Results` that are looked at here. A line of `trace_bench.analysis.frames.jobs_frame` has them too."""
 _EXAMPLES = 3
 """Trainers that a sentence names."""
@@ -42,8 +43,10 @@ class Spending(NamedTuple):
 
 
 def searches(row: Any) -> bool:
-    """Whether the trainer of `row` searches: it asked a model, or has parameters. `NoOp` does neither."""
-    return bool(row.llm_calls or row.resolved_trainer_kwargs)
+    """Whether the trainer of `row` searches: it asked a model, or has parameters. `NoOp` does neither; calls of a
+    prompt that it evaluates are no proof, and rows of a task whose scoring asks a model tell them apart."""
+    asked = row.llm_calls and (_number_of(row.scoring_calls) is None or _number_of(row.search_answers))
+    return bool(asked or row.resolved_trainer_kwargs)
 
 
 def spending_sentences(run: RunLayout | None, rows: Sequence[Results]) -> list[str]:
@@ -135,7 +138,18 @@ def _spent(tasks: Sequence[Mapping[str, Sequence[Any]]], kind: str) -> dict[str,
 
 
 def _mean(rows: Sequence[Any], kind: str) -> float:
-    return fmean(getattr(row, kind) or 0.0 for row in rows)
+    return fmean(_of_search(row, kind) for row in rows)
+
+
+def _of_search(row: Any, kind: str) -> float:
+    """What the search of `row` spent. Scoring is not part of it, as far as rows say: its calls are."""
+    scoring = _number_of(row.scoring_calls) if kind == "llm_calls" else None
+    return float(getattr(row, kind) or 0) - (scoring or 0)
+
+
+def _number_of(value: Any) -> int | None:
+    """`value`, where a column of a frame has NA for null."""
+    return int(value) if isinstance(value, Integral) else None
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,9 @@ from pydantic import Field, JsonValue
 
 from trace_bench.artifacts.contract import Calls, Count, Json, Model, Seconds, Tokens, Usd, UtcTime
 
+SCORE_PHASE = "score"
+"""Phase of the calls of official scoring, which no budget of a job counts."""
+
 
 class Usage(Model):
     """The usage of models as the gateway measured it."""

@@ -370,6 +370,9 @@ class Results(Model):
     unusable_answers: dict[Name, Count] | None = None
     """Number of these answers that the search could not use, by kind, such as `{"cut_off": 9}`; null as
     `search_answers`."""
+    scoring_calls: Calls | None = None
+    """Calls of official scoring, part of `llm_calls`. No budget of the job counts them. Null where scoring asked no
+    model."""
 
 
 class ManifestEntry(Model):

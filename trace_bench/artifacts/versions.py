@@ -33,6 +33,7 @@ LATER: Mapping[str, str] = {
         for name in (
             "score_claimed", "integrity_flags", "score_evaluations", "objective", "metrics_initial", "metrics_final",
             "metrics_best", "metrics_test", "hypervolume", "evaluations_saved", "search_answers", "unusable_answers",
+            "scoring_calls",
         )
     },
     "evaluations": "score_evaluations",

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
-from trace_bench.artifacts.calls import LlmCall, Usage
+from trace_bench.artifacts.calls import SCORE_PHASE, LlmCall, Usage
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, ModelPrices
 from trace_bench.artifacts.usage import NO_ANSWER, Tally, is_answer, is_lost, usage_of
@@ -122,7 +122,7 @@ class _Reader:
         self._tallies: dict[str, Tally] = {}
         self._total = Tally()
         self._lines: list[_Line] = []
-        self._answers: list[_Interval] = []
+        self._answers: list[_Interval] = []  # those that count in the job's budget
         self._requested: list[_Interval] = []
         self._last_time = 0.0
         self._ends = {a.number: _time(a.ended_at) for a in meta.attempts if a.ended_at}
@@ -154,7 +154,7 @@ class _Reader:
         if call.attempt in self._ends and time >= self._ends[call.attempt] - _CLOCK_SLACK:
             calls.late.append((phase, usage_of([call])))
         spent = Spent(call.prompt_tokens, call.completion_tokens, call.cost_usd)
-        if is_answer(call):
+        if is_answer(call) and phase != SCORE_PHASE:
             self._answers.append(_Interval(time, time - call.latency, spent))
         if is_lost(call):  # its cost was not reported to the job
             spent = Spent()
@@ -260,8 +260,10 @@ class _Reader:
         at.check(close, PRICES, key, call.cost_usd, expected)
 
     def _check_budget(self, budget: Budget) -> None:
-        """A call may begin while what earlier calls had spent by then is below every limit."""
-        at, made = self._at, self._calls.usage.calls
+        """A call may begin while what earlier calls had spent by then is below every limit. Those of scoring do not
+        count."""
+        calls = self._calls
+        at, made = self._at, calls.usage.calls - calls.by_phase.get(SCORE_PHASE, Usage()).calls
         if budget.calls is not None:
             at.check(made <= budget.calls, BUDGETS, "calls", made, f"at most {budget.calls}")
         ended = sorted(self._answers)

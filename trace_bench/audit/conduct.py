@@ -146,7 +146,7 @@ def _check_plan(run: AuditedRun, meta: JobMeta, row: Results | None, at: Finding
 def _check_budget(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
     if row is None:
         return
-    for name, spent in (("evaluations", row.evaluations), ("calls", row.llm_calls)):
+    for name, spent in (("evaluations", row.evaluations), ("calls", row.llm_calls - (row.scoring_calls or 0))):
         limit = getattr(meta.budget, name)
         if limit is not None:
             at.check(spent <= limit, BUDGETS, name, spent, f"at most {limit}")

@@ -164,7 +164,11 @@ def _write_folder(texts: Mapping[str, str], folder: Path, words: Mapping[str, st
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already and not empty; choose another name, or another --root")
     files = sorted(texts, key=lambda name: (name.count("/"), name))
-    return [_write(folder / _worded(name, words), _worded(texts[name], words)) for name in files]
+    try:
+        return [_write(folder / _worded(name, words), _worded(texts[name], words)) for name in files]
+    except ConfigError:
+        shutil.rmtree(folder, ignore_errors=True)  # half of it would be in the way of the next try
+        raise
 
 
 def _write(target: Path, text: str) -> Path:

@@ -89,8 +89,8 @@ def programs_of(files: Sequence[Path]) -> dict[str, str]:
     return found
 
 
-def arguments_of(words: Sequence[str]) -> dict[str, Any]:
-    """The arguments of tasks in ``NAME=VALUE``, each value as a config would read it.
+def arguments_of(words: Sequence[str], option: str = "--set") -> dict[str, Any]:
+    """The arguments of tasks in ``NAME=VALUE`` of `option`, each value as a config would read it.
 
     >>> arguments_of(["n_items=5000", "size=large"])
     {'n_items': 5000, 'size': 'large'}
@@ -102,13 +102,13 @@ def arguments_of(words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, _, value = (part.strip() for part in word.partition("="))
         if not (name and value):
-            raise ConfigError(f"--set {word}: is no argument; write NAME=VALUE, such as --set n_items=5000")
+            raise ConfigError(f"{option} {word}: is no argument; write NAME=VALUE, such as {option} n_items=5000")
         if name in found:
-            raise ConfigError(f"--set {word}: {name!r} is given twice; give it once")
+            raise ConfigError(f"{option} {word}: {name!r} is given twice; give it once")
         try:
             found[name] = value_of(value)
         except ConfigError as error:
-            raise ConfigError(f"--set {word}: {error}") from None
+            raise ConfigError(f"{option} {word}: {error}") from None
     return found
 
 

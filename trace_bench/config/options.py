@@ -232,6 +232,10 @@ def _budget(text: str, written: Any, problems: list[Problem]) -> Table:
             wanted = f"write one of {', '.join(BUDGETS)} with a number, such as evaluations=200,calls=60, or none"
             problems.append(Problem(None, f"{part.strip()!r} is no limit; {wanted}", option("budget")))
             continue
+        if not value.strip() or name.strip() in found:
+            why = "has no number; write one, or leave it out" if not value.strip() else "is given twice; give it once"
+            problems.append(Problem(None, f"{name.strip()} {why}", option("budget")))
+            continue
         try:
             found[name.strip()] = value_of(value)
         except ConfigError as error:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import reprlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 from trace_bench.artifacts.contract import Budget, Direction, TrainerRef
+from trace_bench.artifacts.jsonio import finite_number
 from trace_bench.artifacts.outputs import ExampleScore
 from trace_bench.config import parse_config
 from trace_bench.errors import Boundary, ConfigError
@@ -25,9 +28,10 @@ from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.evaluation import Evaluation, ExampleEvaluation
 from trace_bench.execution.providers import providers_of
 from trace_bench.execution.service_host import services_of
-from trace_bench.execution.start import plan_config
+from trace_bench.execution.start import plan_to_run
 from trace_bench.execution.state_exchange import EvaluationFailed, Ready, StateExchange, raise_failure
 from trace_bench.gateway.server import Gateway
+from trace_bench.planning.completion import complete_config
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import PreparedJob, scoring_only
@@ -41,7 +45,7 @@ Values = Mapping[str, Any]
 
 
 class Evaluator:
-    """Evaluates states in one sandbox, from one thread. Use as a context manager.
+    """Evaluates states in one sandbox, one at a time. Use as a context manager.
 
     Attributes:
         parameters: of the task, by name: kind, initial value, whether it is trainable, description.
@@ -53,24 +57,27 @@ class Evaluator:
         self.parameters: Mapping[str, Mapping[str, Any]] = ready.parameters
         self.direction: Direction = ready.direction
         self._exchange = exchange
+        self._selection = "validation" if ready.examples.get("validate") else "train"
 
     @property
     def initial(self) -> dict[str, Any]:
         """The values that every search begins with."""
         return {name: each["value"] for name, each in self.parameters.items() if each["trainable"]}
 
-    def __call__(self, state: Values | str | None = None, *, split: str = "validation") -> Evaluation:
+    def __call__(self, state: Values | str | None = None, *, split: str | None = None) -> Evaluation:
         """Evaluate `state` on all examples of `split`, anew each time.
 
         Args:
             state: values by name, in place of initial ones; a text is that of the only trainable parameter; None is the
                 initial state.
-            split: ``train`` or ``validation``. Held-out data are for `trace_bench.evaluate` alone.
+            split: ``train`` or ``validation``; None is validation, or training where the task has no such examples.
+                Held-out data are for `trace_bench.evaluate` alone.
 
         Raises:
             ConfigError: no such parameter or split, or a value is not of its kind. The evaluator goes on.
             EvaluationFailed: the task, a provider or the sandbox has failed. The evaluator has ended.
         """
+        split = split or self._selection
         name = SPLITS.get(split)
         if name is None or name == "test":
             raise ConfigError(f"split {split!r}: an evaluator has train and validation")
@@ -86,14 +93,30 @@ class Evaluator:
         """`state` as values by name.
 
         Raises:
-            ConfigError: it is a text, and the task has not one trainable parameter.
+            ConfigError: it is a text, and the task has not one trainable parameter; or it holds what is neither text
+                nor a finite number.
         """
-        if not isinstance(state, str):
-            return dict(state or {})
+        if state is None:
+            return {}
+        if not isinstance(state, str | Mapping):
+            raise ConfigError(f"{self.task_id}: a state is values by name, or a text, not {type(state).__name__}")
+        if isinstance(state, Mapping):
+            return {str(name): self._value(name, value) for name, value in state.items()}
         if len(self.initial) != 1:
             names = ", ".join(self.initial) or "none"
             raise ConfigError(f"{self.task_id} has the trainable parameters {names}; give values by name")
-        return {next(iter(self.initial)): state}
+        (name,) = self.initial
+        return {name: self._value(name, state)}
+
+    def _value(self, name: object, value: object) -> Any:
+        """`value` as a message can hold it. Numbers of NumPy are those of Python."""
+        if isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value):
+            return value
+        if isinstance(value, Real):
+            plain = value if isinstance(value, bool) else int(value) if isinstance(value, Integral) else float(value)
+            if isinstance(plain, bool) or finite_number(plain) is not None:
+                return plain
+        raise ConfigError(f"{self.task_id}: {name} is {reprlib.repr(value)}; write text or a finite number")
 
 
 def evaluate(
@@ -115,7 +138,7 @@ def evaluate(
     """
     plan = _plan(task, seed, **options)
     with evaluator(plan, stop_wanted) as made:
-        found = made(state, split="validation" if split == "test" else split)
+        found = made(state, split=None if split in ("test", "validation") else split)
         values = {**made.initial, **made.values(state)}
     return (
         found if split != "test" else score_held_out(plan, values, stop_wanted)
@@ -150,7 +173,9 @@ def _plan(
     }
     given = {"model": [model] if model is not None else [], "backend": backend}
     loaded = parse_config(whole, {name: value for name, value in given.items() if value}, file="evaluate")
-    plan = plan_config(loaded, roots=roots, build=build, say=say)
+    plan = plan_to_run(complete_config(loaded, roots), build=build, say=say)
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
     if len({planned.task_id for planned in plan.jobs}) > 1:
         raise ConfigError(f"{task!r} selects {len(plan.jobs)} tasks; name one")
     return plan

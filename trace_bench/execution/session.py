@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from trace_bench.artifacts.calls import SCORE_PHASE
 from trace_bench.errors import Interrupted, ProtocolError, SandboxError
 from trace_bench.execution.answers import Answers, RequestHandler
 from trace_bench.execution.connection import Connection
@@ -89,6 +90,7 @@ class Session:
     on_checkpoint: Callable[[bytes, Any], None] = lambda data, seconds: None
     states: bytes = b""
     _trained: bool = False
+    _adopted: bool = False
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.handler, self._answer)
@@ -111,6 +113,7 @@ class Session:
         The sandbox sends again what no controller acknowledged. An LLM call that was answered before is answered from
         the cassette.
         """
+        self._adopted = True
         with self._conversation():
             self.connection.adopt()
             return self._serve(self.silence or self._time_to_start)
@@ -197,13 +200,16 @@ class Session:
 
     def _on_llm_request(self, header: Mapping[str, Any], body: bytes) -> None:
         headers = {str(k): str(v) for k, v in _mapping(header, "headers").items()}
+        phase = str(header.get("phase"))
+        if phase == SCORE_PHASE and not (self._trained or self._adopted):
+            phase = "train"  # what no budget of the job counts begins when training has ended
         request = LlmRequest(
             id=str(header.get("id")),
             method=str(header.get("method")),
             path=str(header.get("path")),
             headers=headers,
             body=body,
-            phase=str(header.get("phase")),
+            phase=phase,
         )
         self.answers.ask(request)
 

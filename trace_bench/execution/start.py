@@ -64,15 +64,20 @@ def run_config(
         Interrupted: after everything that had finished was recorded.
     """
     complete = complete_config(config, roots)
-    check_litellm(complete.config)
-    keys = missing_keys(complete.config, os.environ)
     for _ in range(RACES):
-        plan = plan_complete(complete, build=build, say=say, keys=keys, services=True)
+        plan = plan_to_run(complete, build=build, say=say)
         for text in () if plan.finished else plan.notes:
             say(f"budget: {text}")
         with contextlib.suppress(PlanIsOld):
             return Run(plan, subscriber=subscriber, stop_wanted=stop_wanted).execute()
     raise PlanIsOld(f"{plan.layout.root}: other controllers are at work in it; give another --run-id")
+
+
+def plan_to_run(complete: CompleteConfig, *, build: bool, say: Callable[[str], None]) -> RunPlan:
+    """As `plan_complete`, of what is to be executed: jobs without their key or a service of the host cannot run."""
+    check_litellm(complete.config)
+    keys = missing_keys(complete.config, os.environ)
+    return plan_complete(complete, build=build, say=say, keys=keys, services=True)
 
 
 def dry_run(

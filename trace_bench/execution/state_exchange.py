@@ -6,6 +6,7 @@ says is checked: it is not trusted.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import JsonError
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.errors import Boundary, Interrupted, SandboxError, TraceBenchError
+from trace_bench.errors import Boundary, ConfigError, Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.answers import RequestHandler, ServesAttempts
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.gateway.base import LlmRequest, LlmResponse, NotRecorded, Refusal
@@ -56,6 +57,7 @@ class Ready(BaseModel):
     """What a sandbox says of its problem."""
 
     parameters: dict[str, dict[str, Any]]
+    examples: dict[str, int]
     direction: Direction
 
 
@@ -87,15 +89,24 @@ class StateExchange:
         self._said: queue.SimpleQueue[Said | BaseException] = queue.SimpleQueue()
         self._ended: BaseException | None = None
         self._closing = threading.Event()
+        self._turn = threading.Lock()
+        self._process = os.getpid()
 
     # -- of the caller -----------------------------------------------------------------------------------------------
 
     def ask(self, wanted: Mapping[str, Any]) -> Said:
-        """Hand over a state, and wait for what it comes to."""
-        if self._ended is not None:
-            raise self._ended
-        self._states.put(wanted)
-        return self.answer()
+        """Hand over a state, and wait for what it comes to. Threads take turns.
+
+        Raises:
+            ConfigError: this is another process than that of the sandbox's job, a fork of it.
+        """
+        if os.getpid() != self._process:
+            raise ConfigError("an evaluator belongs to the process that opened it; open one in each process")
+        with self._turn:
+            if self._ended is not None:
+                raise self._ended
+            self._states.put(wanted)
+            return self.answer()
 
     def answer(self) -> Said:
         """The next message of the sandbox."""

@@ -27,7 +27,7 @@ from trace_bench.gateway.base import (
 from trace_bench.gateway.cassettes import MAX_REFUSALS, Cassette
 from trace_bench.gateway.estimates import estimate
 from trace_bench.gateway.masked import masked
-from trace_bench.gateway.meter import Meter
+from trace_bench.gateway.meter import NOTHING, Meter
 from trace_bench.gateway.pending import Head, PendingRecord
 from trace_bench.gateway.recovery import Recovery, line_head, no_answer
 from trace_bench.gateway.requests import Call
@@ -130,12 +130,12 @@ class JobCalls:
         try:
             line = self._cached_or_paid(call, request, sample)
         except BaseException as error:
-            self.meter.release(hold)
+            hold.settle(NOTHING)
             if isinstance(error, Refusal) and error.status == 429:
                 self.meter.refuse(call.request.phase)
             raise
         if line.reused_from is not None:
-            self.meter.release(hold)
+            hold.settle(NOTHING)
             return self.cassette.read(line.n)
         self.meter.settle(hold, line)
         return line

@@ -3,6 +3,9 @@
 All counts are sums over lines of the cassette, so that a job whose cassette is read again has the very same numbers,
 and no order of calls changes a sum.
 
+**What a budget counts.** That of a job counts its search; official scoring, which is the same for every search and must
+not end with it, counts in the budget of the run alone.
+
 **What a budget guarantees.** A call begins while the amount spent, plus the amount that calls under way are expected to
 spend, is below every limit. So the number of calls is exact. Tokens and dollars of an answer are known only afterwards:
 the total may exceed its limit by the last answer, and by the errors of the estimates of calls under way with it. A
@@ -18,12 +21,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from trace_bench.artifacts.calls import LlmCall, Usage
+from trace_bench.artifacts.calls import SCORE_PHASE, LlmCall, Usage
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.usage import Tally, dollars_of, is_counted, tokens_of
 from trace_bench.gateway.base import Refusal, SessionEnded
 
-PHASES = ("build", "train", "score")
+PHASES = ("build", "train", SCORE_PHASE)
 OTHER = "other"
 """Counts calls of all other phases: their names came from a sandbox."""
 UNITS = ("calls", "tokens", "usd")
@@ -56,6 +59,19 @@ class Amount:
 
 
 NOTHING = Amount()
+
+
+@dataclass(frozen=True)
+class Hold:
+    """What was set aside for a call, and the budgets that it counts in."""
+
+    accounts: tuple[Account, ...]
+    expected: Amount
+
+    def settle(self, spent: Amount) -> None:
+        """End the call, which spent `spent`."""
+        for account in self.accounts:
+            account.settle(self.expected, spent)
 
 
 class Account:
@@ -152,59 +168,54 @@ class Meter:
     def __init__(
         self, budget: Budget, *, before: Iterable[LlmCall] = (), run: RunMeter | None = None, job_id: str = ""
     ) -> None:
-        job = Account("job", budget)
-        self._accounts = (job,) if run is None else (job, run)
+        self._job, self._run = Account("job", budget), run
         self._lock = threading.Lock()
         self._tallies: dict[str, Tally] = {}
         self.stopped = False
         """The session has ended, so that no call may begin."""
         self.cut_by_run = False
         """The run's budget refused a call of this job."""
-        self.needs_estimates = any(account.needs_estimates for account in self._accounts)
+        self.needs_estimates = any(account.needs_estimates for account in self._accounts())
         """Whether a budget needs estimates of calls."""
         for call in before:
             self.note(call)
-            job.settle(NOTHING, spent_by(call))
+            if call.phase != SCORE_PHASE:
+                self._job.settle(NOTHING, spent_by(call))
         if run is not None:
             run.restore(job_id, self.usage())
 
-    def hold(self, phase: str, tokens: int = 0, usd: float | None = None) -> Amount:
-        """Set aside one call of about `tokens` tokens and `usd` dollars (None: the mean price so far); returns it.
+    def hold(self, phase: str, tokens: int = 0, usd: float | None = None) -> Hold:
+        """Set aside one call of about `tokens` tokens and `usd` dollars (None: the mean price so far).
 
         Raises:
             Refusal: 429 ``budget_exhausted``, of the job or of its run.
             SessionEnded: `stop` was called before the call could begin.
         """
-        price = self._accounts[0].price() * tokens if usd is None else Fraction(usd)
+        price = self._job.price() * tokens if usd is None else Fraction(usd)
         expected = Amount(1, tokens, price)
-        held: list[Account] = []
-        try:
-            for account in self._accounts:
+        held: tuple[Account, ...] = ()
+        for account in self._accounts(phase):
+            try:
                 account.hold(expected, lambda: self.stopped)
-                held.append(account)
-        except BaseException as error:
-            for account in held:
-                account.settle(expected, NOTHING)
-            if isinstance(error, Refusal):
-                self.cut_by_run = self.cut_by_run or bool(held)
-                self.refuse(phase)
-            raise
-        return expected
+            except BaseException as error:
+                Hold(held, expected).settle(NOTHING)
+                if isinstance(error, Refusal):
+                    self.cut_by_run = self.cut_by_run or account is self._run
+                    self.refuse(phase)
+                raise
+            held = (*held, account)
+        return Hold(held, expected)
 
     def stop(self) -> None:
         """Let no further call begin: the session has ended. Calls under way go on."""
         self.stopped = True
-        for account in self._accounts:
+        for account in self._accounts():
             account.wake()
 
-    def settle(self, expected: Amount, call: LlmCall) -> None:
-        """End a call that `expected` was set aside for; `call` is its line in the cassette."""
+    def settle(self, hold: Hold, call: LlmCall) -> None:
+        """End a call that `hold` was set aside for; `call` is its line in the cassette."""
         self.note(call)
-        self._settle(expected, spent_by(call))
-
-    def release(self, expected: Amount) -> None:
-        """End a call that `expected` was set aside for and that has no line."""
-        self._settle(expected, NOTHING)
+        hold.settle(spent_by(call))
 
     def note(self, call: LlmCall) -> None:
         """Count a line that spent nothing: an answer from the cassette."""
@@ -213,7 +224,7 @@ class Meter:
 
     def recover(self, call: LlmCall) -> None:
         """Count a line of a call that an earlier process has sent, or that has no answer and may have been paid."""
-        self.settle(NOTHING, call)
+        self.settle(Hold(self._accounts(call.phase), NOTHING), call)
 
     def refuse(self, phase: str) -> None:
         """Count a call that was refused by a budget: its own, or, in a replay, that of the recorded run."""
@@ -235,9 +246,10 @@ class Meter:
         with self._lock:
             return {phase: self._tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in self._tallies}
 
-    def _settle(self, expected: Amount, spent: Amount) -> None:
-        for account in self._accounts:
-            account.settle(expected, spent)
+    def _accounts(self, phase: str = "") -> tuple[Account, ...]:
+        """The budgets that calls of `phase` count in."""
+        job = () if phase == SCORE_PHASE else (self._job,)
+        return job if self._run is None else (*job, self._run)
 
     def _tally(self, phase: str) -> Tally:
         return self._tallies.setdefault(phase if phase in PHASES else OTHER, Tally())

@@ -80,6 +80,8 @@ class BenchRunner:
         job_timeout: float | None = None,
     ) -> None:
         loaded = config if isinstance(config, RunConfig) else load_config(config)
+        if job_timeout is not None and not 0 <= job_timeout < float("inf"):
+            raise ConfigError(f"job_timeout is {job_timeout}; write seconds, or 0 for no limit")
         self.config = loaded if job_timeout is None else loaded.changed({"job_timeout": float(job_timeout) or None})
         self._roots = [] if tasks_root is None else [Path(tasks_root)]
 

@@ -57,8 +57,8 @@ def with_rows(
 
 
 def needed(config: RunConfig, roots: Sequence[Path] = ()) -> list[str]:
-    """The published data that `config` reads and that are not on this machine: names for ``data fetch``, collections
-    first. Tasks that take the fixture need none.
+    """The published data that `config` reads and that are not on this machine, or damaged there: names for ``data
+    fetch``, collections first. Tasks that take the fixture need none.
 
     Raises:
         ConfigError: a task is unknown, or its spec is broken.
@@ -77,18 +77,25 @@ def needed(config: RunConfig, roots: Sequence[Path] = ()) -> list[str]:
         asked = entry.eval_kwargs.get(FIXTURE, config.eval_kwargs.get(FIXTURE))
         default = spec.eval_kwargs[FIXTURE].default if FIXTURE in spec.eval_kwargs else None
         takes = asked if isinstance(asked, bool) else default
-        if spec.qa is not None and takes is not True and not _is_there(folder) and entry.id not in missing:
+        if spec.qa is not None and takes is not True and not _is_whole(folder) and entry.id not in missing:
             missing.append(entry.id)
     return missing
 
 
 def _is_there(folder: Path) -> bool:
-    """Whether the data set of a task was fetched. A spec that is broken is reported by `resolve`."""
+    """Whether the data set of a task was fetched. What is broken, its spec or the list of what was fetched, is reported
+    by `resolve`."""
     try:
         qa = load_task_spec(folder).qa
+        return qa is None or qa.rows == "folder" or data.fetched(qa) is not None
     except ConfigError:
         return True
-    return qa is None or qa.rows == "folder" or data.fetched(qa) is not None
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether the data set of a task was fetched, and all that is read of it can be read."""
+    qa = load_task_spec(folder).qa
+    return qa is None or qa.rows == "folder" or (data.fetched(qa) is not None and not data.is_damaged(qa))
 
 
 def _recorded(recording: Recording) -> frozenset[str]:

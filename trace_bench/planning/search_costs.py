@@ -24,6 +24,8 @@ DEFAULT_CALLS = 60
 _MOST = 4
 """Sentences about budgets that are too small."""
 _NAMED = 3
+_JUDGED = "judged"
+"""Kind of question whose answers a model judges."""
 Amounts = tuple[int, int]
 """Evaluations and model calls."""
 
@@ -121,12 +123,15 @@ def amounts_of(
 def _size(job: Job, split: str) -> int:
     """Examples of `split` as far as they are known before the task is built: at least one to train on."""
     given = job.eval_kwargs.get(f"num_{split}", job.splits.get(split))
-    return int(given) if given is not None else int(split == "train")
+    repeats = int(job.eval_kwargs.get("num_eval_repeats", 1)) if split != "train" else 1
+    return int(given) * repeats if given is not None else int(split == "train")
 
 
 def _calls_of_an_evaluation(task: Task, job: Job) -> int:
-    """Calls to the model that a program under improvement makes for an example, if that is known."""
-    return int(task.spec.qa is not None and job.eval_kwargs.get("agent") != "code")
+    """Calls to the model for an example, of the agent and of what judges its answer, if that is known."""
+    if task.spec.qa is None:
+        return 0
+    return 1 + (job.eval_kwargs.get("agent") == "chain") + (task.spec.qa.task_type == _JUDGED)
 
 
 # ------------------------------------------------------------------------------------------------------ sentences

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from trace_bench.artifacts.calls import Usage
+from trace_bench.artifacts.calls import SCORE_PHASE, Usage
 from trace_bench.artifacts.outputs import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results
 
@@ -77,7 +77,7 @@ def job_integrity(result: WorkerResult | None, meta: JobMeta, usage_by_phase: Ma
 
 def scoring_used_model(usage_by_phase: Mapping[str, Usage]) -> bool:
     """Whether scoring called a model, whose answers can differ from those during training."""
-    scoring = usage_by_phase.get("score", Usage())
+    scoring = usage_by_phase.get(SCORE_PHASE, Usage())
     return bool(scoring.calls or scoring.reused or scoring.refused)
 
 

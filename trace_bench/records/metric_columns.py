@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trace_bench.artifacts.records import OTHER_NAMES, Results
 
 STATES = ("initial", "final", "best", "test")
-LATER = ("evaluations_saved", "search_answers", "unusable_answers")
+LATER = ("evaluations_saved", "search_answers", "unusable_answers", "scoring_calls")
 """The last fields of `Results`. ``results.csv`` of a run of an earlier version is made again without them."""
 FIELDS = tuple(name for name in Results.model_fields if name not in LATER)
 """Columns of every ``results.csv``."""
@@ -19,9 +19,9 @@ def field_columns(rows: Sequence[Results]) -> tuple[str, ...]:
 
 
 def other_columns(rows: Sequence[Results]) -> Mapping[str, str]:
-    """`OTHER_NAMES`; nothing for the rows of an earlier version, which were written without the `LATER` fields."""
+    """`OTHER_NAMES`; nothing for the rows of an earlier version, which were written without most `LATER` fields."""
     ended = [row for row in rows if row.status != "skipped"]
-    return OTHER_NAMES if not ended or any(LATER[-1] in row.model_fields_set for row in ended) else {}
+    return OTHER_NAMES if not ended or any("unusable_answers" in row.model_fields_set for row in ended) else {}
 
 
 def metric_columns(rows: Sequence[Results]) -> Mapping[str, Callable[[Results], float | None]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.calls import Usage
+from trace_bench.artifacts.calls import SCORE_PHASE, Usage
 from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
@@ -82,6 +82,7 @@ def results_row(
         unusable_answers=result.unusable_answers if result else None,
         score_evaluations=result.score_evaluations if result else 0,
         llm_calls=usage.calls,
+        scoring_calls=meta.usage_by_phase.get(SCORE_PHASE, Usage()).calls or None,
         llm_tries=usage.tries,
         llm_reused=usage.reused,
         llm_cached=usage.cached,

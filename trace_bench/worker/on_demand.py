@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from trace_bench.worker.problem import Parameter, Problem, Value
 from trace_bench.worker.services import Services
-from trace_bench.worker.training import State, TrainContext
+from trace_bench.worker.training import Rollout, State, TrainContext
 
 SERVICE = "evaluator"
 ENTRY = f"{__name__}:OnDemand"
+_OTHERS = {"train": "validation", "validate": "train"}
+_FEEDBACK = 10_000
+"""Characters."""
 _KINDS: Mapping[str, tuple[type, ...]] = {"int": (int,), "float": (int, float)}
 
 
@@ -34,11 +37,17 @@ class OnDemand:
                 split = wanted["split"]
                 examples = range(len(getattr(problem, split)))
                 if not examples:
-                    raise ValueError(f"the task has no {split} examples; take the others")
-                said = {"rollouts": [asdict(rollout) for rollout in context.evaluate(state, examples, split)]}
+                    raise ValueError(f"the task has no {split} examples; take split {_OTHERS[split]}")
+                said = {"rollouts": [told(rollout) for rollout in context.evaluate(state, examples, split)]}
             except ValueError as error:
                 said = {"refused": str(error)}
         return problem.initial_state()
+
+
+def told(rollout: Rollout) -> dict[str, Any]:
+    """What is told of a rollout: not the program's response, which may be anything, and no more of its feedback than a
+    message of all examples has room for."""
+    return asdict(replace(rollout, response=None, feedback=rollout.feedback[:_FEEDBACK]))
 
 
 def described(problem: Problem) -> dict[str, Any]:

@@ -47,6 +47,16 @@ def test_what_a_config_needs_is_fetched_once(published: Publisher, home: Path, t
     assert again.stderr == "all published data that the config reads are here\n"
 
 
+def test_what_is_damaged_is_fetched_again(published: Publisher, home: Path, tmp_path: Path) -> None:
+    config = str(written(tmp_path))
+    assert cli("data", "fetch", "--config", config, "--mirror", published.url).returncode == 0
+    for path in (home / "data" / "hf" / "objects").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    done = cli("data", "fetch", "--config", config, "--mirror", published.url)
+    assert done.returncode == 0 and done.stdout.startswith("openai/gsm8k main: train 9 rows, test 2 rows"), done.stderr
+    assert needed(load_config(config)) == []
+
+
 def test_a_run_fetches_first(published: Publisher, home: Path, tmp_path: Path) -> None:
     config = str(written(tmp_path))
     arguments = ("run", config, "--fetch", "--json", "--backend", "local", "--runs-dir", str(tmp_path / "runs"))

@@ -49,7 +49,7 @@ def compare(  # long, as it has many options
         bool, Option("--unprotected", help="Count jobs that could have written their own score.")
     ] = False,
     failures_as_worst: Annotated[
-        bool, Option("--failures-as-worst", help="Score a job's own failure 0, the worst normalised score.")
+        bool, Option("--failures-as-worst", help="Score a job's own failure 0: the template where a task has a gap.")
     ] = False,
     explain: Explain = False,
     form: Annotated[str, Option("--format", metavar="FORMAT", help="Print a table, md or json.")] = "table",

@@ -69,7 +69,8 @@ def evaluate(
     given = arguments_of(values) if values else _read(state) if state is not None else None
     with stopping("stopping: the sandbox is removed") as stop_wanted:
         found = evaluator.evaluate(
-            task, given, split=split, seed=seed, stop_wanted=stop_wanted, arguments=arguments_of(argument or []),
+            task, given, split=split, seed=seed, stop_wanted=stop_wanted,
+            arguments=arguments_of(argument or [], "--argument"),
             model=model, backend=backend, roots=root or [], build=not no_build, say=note,
             config={"images": {"accept_drift": accept_drift}},
         )  # fmt: skip

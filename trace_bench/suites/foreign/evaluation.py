@@ -86,7 +86,7 @@ def _parameters(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{path}{line}: is not YAML: {getattr(error, 'problem', None) or error}") from None

@@ -98,7 +98,7 @@ def _config(path: Path) -> dict[str, Any]:
         found = yaml.safe_load(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
     return found if isinstance(found, dict) else {}
 

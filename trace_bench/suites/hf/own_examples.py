@@ -13,14 +13,17 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError
 from trace_bench.suites.data_files import FOLDER
+from trace_bench.suites.hf import wrong_answers
 from trace_bench.suites.hf.columns import Row
 from trace_bench.suites.hf.described import METRICS
+from trace_bench.suites.hf.metrics.number import number_of
 from trace_bench.suites.hf.metrics.spans import normalised
 from trace_bench.suites.hf.rows import item_of
 from trace_bench.suites.splits import SPLITS, Split
@@ -89,11 +92,11 @@ def task_texts(source: Path, columns: Columns, metric: str, seed: int, title: st
     dealt = _dealt(examples, seed)
     digest = hashlib.sha256(content.encode()).hexdigest()
     texts = {f"{FOLDER}/{split}/rows.jsonl": "".join(lines) for split, lines in dealt.items()}
-    return {"task.toml": _toml(source.name, digest, dealt, qa, seed, title), **texts}
+    return {"task.toml": _toml(_named(source), digest, dealt, qa, seed, title), **texts}
 
 
 def _content(source: Path) -> str:
-    if source.suffix not in (".csv", ".jsonl", ".ndjson"):
+    if source.suffix.lower() not in (".csv", ".jsonl", ".ndjson"):
         raise ConfigError(f"--prompt {source}: unknown extension; use .csv or .jsonl")
     try:
         if source.stat().st_size > MAX_TASK_BYTES // 2:
@@ -114,7 +117,7 @@ def _content(source: Path) -> str:
 def _examples(source: Path, content: str, columns: Columns) -> Iterator[_Example]:
     """The examples with the columns that the task reads."""
     wanted = (columns.question, columns.answer, *columns.options)
-    read = _csv if source.suffix == ".csv" else _json_lines
+    read = _csv if source.suffix.lower() == ".csv" else _json_lines
     for line, raw in read(source, content, wanted):
         if any("\ud800" <= c <= "\udfff" for c in json.dumps(raw, ensure_ascii=False)):
             raise ConfigError(f"{source}, line {line}: has half of a surrogate pair; write the character itself")
@@ -210,14 +213,34 @@ def _checked(source: Path, examples: Iterator[_Example], qa: Mapping[str, str]) 
                 f"{where}: column {qa['answer_field']!r} is {item.answer!r}, which has no words: metrics of words "
                 "leave out punctuation and the articles 'a', 'an' and 'the'; use other labels, or --metric choice"
             )
+        if METRICS[qa["task_type"]] == "number" and not _same_number(_answer(one, qa)):
+            raise ConfigError(
+                f"{where}: column {qa['answer_field']!r} is {_answer(one, qa)!r}, in which the metric reads another "
+                "number than is meant; write digits with a decimal point, such as 1234.5"
+            )
         asked = (item.question, json.dumps(item.options))
         if (before := seen.setdefault(asked, one)) is one:
             kept.append(one)
         elif before.row != one.row:
             raise ConfigError(
-                f"{where}: asks the same as line {before.line}, with another {qa['answer_field']!r}; keep one of them"
+                f"{where}: asks the same as line {before.line}, with {qa['answer_field']!r} written otherwise; keep one"
             )
     return kept
+
+
+def _same_number(answer: str) -> bool:
+    """Whether the metric reads the number that `answer` was taken for, as it does not in "3,5"."""
+    taken = wrong_answers.number_of(answer)
+    return taken is not None and Fraction(taken) == number_of(answer)
+
+
+def _answer(one: _Example, qa: Mapping[str, str]) -> str:
+    return str(one.row[qa["answer_field"]]).rpartition("####")[2].strip()
+
+
+def _named(source: Path) -> str:
+    """The name of the file, with U+FFFD for what is not UTF-8."""
+    return source.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _dealt(examples: Sequence[_Example], seed: int) -> dict[Split, list[str]]:

@@ -60,9 +60,10 @@ def _score(
             progress = Progress(link, split, kind)
             rollouts = evaluate_state(problem, state, chosen, programs, progress, partial=True)
             if len(rollouts) < len(chosen):
-                ended = f"a budget ended while the {kind} state was scored: {len(rollouts)} of {len(chosen)} examples"
+                part = f"{len(rollouts)} of {len(chosen)} examples"
+                ended = f"the run's budget ended while the {kind} state was scored: {part}"
                 if not rollouts:
-                    raise PhaseFailure("task", "budget", f"{ended} of {split}; raise the budget, or lower num_{split}")
+                    raise PhaseFailure("task", "budget", f"{ended} of {split}; raise budget.run, or lower num_{split}")
                 link.send("warn", message=f"{ended} of {split} count")
             result[split] = mean_score(rollouts)
             if problem.metrics:
