@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.audit.forged_jobs import better_claims, better_examples
+from tests.audit.forged_jobs import better_claims, better_examples, gaps_anew
 from tests.audit.forger import Forger
 from trace_bench.artifacts.layout import RunLayout
 
@@ -66,6 +66,15 @@ def a_better_score_on_held_out_data_in_each_file_that_has_it(forger: Forger) -> 
     """Training never saw it, so that no history can tell."""
     _in_events(forger, "test", better_examples(forger, 1.0, split="test"))
     forger.tables()
+
+
+@found_by("evaluate, with the reference program and the seed")
+def a_worse_reference_program(forger: Forger) -> None:
+    with forger.json(forger.run.yardsticks) as found:
+        for yardstick in found["yardsticks"]:
+            for scores in yardstick["reference"].values():
+                scores |= {name: 0.99 * score for name, score in scores.items()}
+    gaps_anew(forger)
 
 
 @found_by("reproduce")

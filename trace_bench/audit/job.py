@@ -23,6 +23,7 @@ from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun, as_json
 from trace_bench.audit.services import check_services
 from trace_bench.errors import Boundary
+from trace_bench.records.gaps import problem_of
 from trace_bench.records.integrity import integrity_report, is_withheld, job_integrity
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import results_row
@@ -324,6 +325,19 @@ def _check_columns(job: AuditedJob, row: Results) -> None:
     at.check(close, RESULTS, "cost_usd", row.cost_usd, expected.cost_usd)
 
 
+def _check_yardstick(job: AuditedJob, row: Results) -> None:
+    """What the gap is measured by has the best known scores that the sandbox recorded, of each instance."""
+    yardstick, result = job.run.gaps.yardsticks.get(problem_of(row)), job.result
+    initial = result.scores.initial if result is not None else None
+    if yardstick is None or initial is None:
+        return
+    at, place = job.run.at(job.run.layout.yardsticks), f"{row.task_id}, seed {row.seed}"
+    at.equal("derivation.scores", f"{place}: direction", yardstick.direction, row.score_direction)
+    for one in initial.examples:
+        known = yardstick.best_known.get(one.split, {}).get(one.id)
+        at.equal("derivation.scores", f"{place}: best_known of {one.id}", known, one.best_known)
+
+
 def _check_seconds(job: AuditedJob, row: Results) -> None:
     """The time of the job is at least that of its longest phase, and at most that between its start and end in the
     journal."""
@@ -343,7 +357,7 @@ def _check_seconds(job: AuditedJob, row: Results) -> None:
 
 ROW_CHECKS: tuple[Callable[[AuditedJob, Results], None], ...] = (
     _check_usage, _check_history, _check_front, _check_scores, _check_record, _check_integrity, _check_columns,
-    _check_seconds,
+    _check_yardstick, _check_seconds,
 )  # fmt: skip
 """The checks of a job that has a record and a row."""
 

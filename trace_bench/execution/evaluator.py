@@ -170,6 +170,7 @@ def _plan(
         "trainers": ["NoOp"],
         "seeds": [seed],
         "job_timeout": None,
+        "resume": "none",  # no salt of a run of the same config, whose held-out examples it would show
     }
     given = {"model": [model] if model is not None else [], "backend": backend}
     loaded = parse_config(whole, {name: value for name, value in given.items() if value}, file="evaluate")
