@@ -139,7 +139,7 @@ def _rows(config: RunConfig, task: str, spec: TaskSpec, lost: dict[str, ConfigEr
     try:
         return hf_data.packed(spec.qa, rows=not all(takes_fixture(config, entry) for entry in entries))
     except ConfigError as error:
-        lost[task] = ConfigError(f"{task}: {error}: trace-bench data fetch {task}")
+        lost[task] = ConfigError(f"{task}: its data set is damaged; run: trace-bench data fetch {task} ({error})")
         return hf_data.packed(spec.qa, rows=False)
 
 

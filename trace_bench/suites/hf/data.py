@@ -108,7 +108,7 @@ def _chosen(split: Split, limit: int, unread: tuple[str, ...], where: str) -> by
             return content
         path.unlink()
     if split.damaged:
-        raise ConfigError(f"{where}: {split.path} is gone or has changed; fetch the data set again")
+        raise ConfigError(f"{where}: {split.path} is gone or has changed")
     content = b"".join(first_by_hash(_json_lines(split.path, unread), limit))
     try:
         folder.mkdir(exist_ok=True)
