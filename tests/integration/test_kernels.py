@@ -74,8 +74,8 @@ def test_the_shipped_config_finds_faster_kernels_and_finds_the_same_correct_agai
     for rows in found:
         assert {(row["status"], row["integrity"]) for row in rows.values()} == {("ok", "protected")}
         assert all("torch 2.13.0+cpu" in row["hardware"] for row in rows.values())
-        faster = [task for task, row in rows.items() if float(row["score_best"]) > 1.1 * float(row["score_initial"])]
-        assert faster, rows  # one at least: a busy machine hides small differences
+    faster = [t for t, row in found[0].items() if float(row["score_best"]) > 1.1 * float(row["score_initial"])]
+    assert faster, found[0]  # one at least: a busy machine hides small differences
     scores = ("score_initial", "score_best", "score_test")
     first, second = ({task: [float(row[key]) > 0 for key in scores] for task, row in rows.items()} for rows in found)
     assert second == {task: first[task] for task in second}
