@@ -54,6 +54,7 @@ NEW: dict[str, Any] = {
     "evaluations_saved": None,
     "search_answers": None,
     "unusable_answers": None,
+    "scoring_calls": None,
     "memo": False,
     "reader": 1,
     "fixture": False,
