@@ -181,8 +181,7 @@ def test_budgets_end_again_where_they_ended_and_failures_fail_again(
     code, report = reproduce("first", root=root)
     assert code == 0 and verdicts(report) == ["equal", "equal"]
     code, report = reproduce("first", "--score-only", root=root)
-    assert code == 1 and verdicts(report) == ["equal", "not_replayed"]
-    assert report["jobs"][1]["why"] == "it has no scores to compare with: train_error"
+    assert code == 0 and verdicts(report) == ["equal", "equal"], "a failed search is scored, whatever it has spent"
 
     job = RunLayout(tmp_path / "runs" / "first").job(report["jobs"][0]["job_id"])
     row = edit(job.results, score_initial=-2.0)
@@ -190,6 +189,15 @@ def test_budgets_end_again_where_they_ended_and_failures_fail_again(
     job.initial_state.write_text("guess: 1.0\n")  # a better start, with the score that it has
     code, report = reproduce("first", "--score-only", "--job", job.job_id, root=root)
     assert code == 1 and [d["what"] for d in report["jobs"][0]["differences"]] == ["initial_state"]
+
+    (failed,) = (row["job_id"] for row in rows if row["status"] == "failed")
+    other = RunLayout(tmp_path / "runs" / "first").job(failed)
+    edit(other.results, **{f"score_{name}": None for name in ("initial", "best", "final", "test")})
+    for path in other.root.glob("attempts/*/out/result.json"):
+        edit(path, scores={})
+    code, report = reproduce("first", "--score-only", "--job", failed, root=root)
+    assert code == 1 and verdicts(report) == ["not_replayed"]
+    assert report["jobs"][0]["why"] == "it has no scores to compare with: train_error"
 
 
 def test_jobs_that_nobody_asked_for_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
