@@ -41,7 +41,7 @@ def all_of(expected: object, *who: str) -> dict[str, object]:
     return dict.fromkeys(who or EVERYBODY, expected)
 
 
-def one_of(*names: str) -> Check:
+def one_of(*names: Any) -> Check:
     return lambda got: got in names
 
 
@@ -49,6 +49,8 @@ DENIED = one_of("EPERM", "EACCES", "EROFS")
 FOUR = f"{1 << 0 | 1 << 5 | 1 << 6 | 1 << 7:016x}"  # CHOWN, KILL, SETGID, SETUID: linux/capability.h
 NONE = f"{0:016x}"
 OF_THE_SYSTEM = ("proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay")
+PODMANS_VARIABLES = {"TERM=xterm", "container=podman", "HOSTNAME=sandbox", "HOME=/root"}
+INITS = ("/docker-init", "/podman-init")
 ENGINES_FILES = {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"}
 
 
@@ -63,8 +65,8 @@ def capabilities(effective: str) -> Check:
 def only_out_is_of_a_disk(mounts: Facts) -> bool:
     disks = {place: options for place, (kind, options, _) in mounts.items() if kind not in OF_THE_SYSTEM}
     writable = [place for place, options in disks.items() if "ro" not in options]
-    init = [place for place in disks if place.endswith("/docker-init")]
-    return writable == ["/out"] and set(disks) == {"/out", *ENGINES_FILES, *init}
+    init = [place for place in disks if place.endswith(INITS)]
+    return writable == ["/out"] and set(disks) <= {"/out", *ENGINES_FILES, *init}
 
 
 def own_namespaces(found: Facts) -> bool:
@@ -198,7 +200,7 @@ INSIDE: dict[str, dict[str, dict[str, object]]] = {
         "semget": all_of("EINVAL"),  # a set of one is more than the limit of none
         "mqueue": all_of(lambda got: got != "done"),
     },
-    "init": {"init": all_of("docker-init"), "orphan": all_of([1, "reaped"], "supervisor")},
+    "init": {"init": all_of(lambda got: f"/{got}" in INITS), "orphan": all_of([1, "reaped"], "supervisor")},
     "log_cap": {"status": {"supervisor": needs(kept)}},
     "user": {
         "status": {"supervisor": needs(of_uid(None)), "phase": needs(of_uid(1)), "candidate": needs(of_uid(4))},
@@ -245,7 +247,7 @@ Outside = dict[str, tuple[Callable[[Facts], Any], object]]
 OUTSIDE: dict[str, Outside] = {
     "network": {
         "mode": (host("NetworkMode"), "none"),
-        "networks": (lambda f: list(f["NetworkSettings"]["Networks"]), ["none"]),
+        "networks": (lambda f: list(f["NetworkSettings"]["Networks"]), one_of(["none"], [])),
         "ports": (lambda f: f["NetworkSettings"]["Ports"], {}),
     },
     "capabilities": {
@@ -261,7 +263,7 @@ OUTSIDE: dict[str, Outside] = {
     },
     "namespaces": {
         "privileged": (host("Privileged"), False),
-        "shared": (text_of("PidMode", "UTSMode", "UsernsMode"), [""] * 3),
+        "shared": (text_of("PidMode", "UTSMode", "UsernsMode"), lambda got: {*got} <= {"", "private"}),
         "ipc and network": (lambda f: [host("IpcMode")(f), host("NetworkMode")(f)], ["none", "none"]),
         "masked paths": (lambda f: "/proc/sysrq-trigger" in host("ReadonlyPaths")(f), True),
         "host name": (lambda f: f["Config"]["Hostname"], "sandbox"),
@@ -302,7 +304,8 @@ OUTSIDE: dict[str, Outside] = {
     },
     "user": {
         "user": (lambda f: f["Config"]["User"], "0:0"),
-        "environment": (lambda f: [v for v in f["Config"]["Env"] if not v.startswith("PATH=")], []),
+        "environment": (lambda f: [v for v in f["Config"]["Env"] if not v.startswith("PATH=")],
+                        lambda got: {*got} <= PODMANS_VARIABLES),
     },
     "disk": {"ulimit": (lambda f: ulimits(f)["fsize"], (LIMITS.disk_bytes,) * 2)},
     "runtime": {"runtime": (host("Runtime"), one_of("runc", "io.containerd.runc.v2"))},

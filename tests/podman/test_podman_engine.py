@@ -27,6 +27,11 @@ OTHERWISE = (
     "no_environment_variable and (train or score) and not candidate",  # it adds TERM and container
 )
 """What is otherwise on Podman, as docs/how-to/engines.md says: tests of Docker that do not hold."""
+CONTROLS_OTHERWISE = (
+    "seccomp and (add_key or keyctl or unshare)",  # Podman's profile lets them be called
+    "log_cap",  # its driver is another, of one file
+)
+"""The same, of single facts about controls."""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,11 @@ def passed(podman: tuple[dict[str, str], Path], *arguments: str) -> None:
 
 def test_the_backend_does_what_every_backend_must(podman: tuple[dict[str, str], Path]) -> None:
     passed(podman, "tests/sandbox/test_conformance.py", "-k", "test_docker")
+
+
+def test_every_control_holds_inside_and_is_read_back_outside(podman: tuple[dict[str, str], Path]) -> None:
+    wanted = " and ".join(f"not ({words})" for words in CONTROLS_OTHERWISE)
+    passed(podman, "tests/integration/test_controls.py", "-k", f"(test_inside or test_outside) and {wanted}")
 
 
 def test_jobs_are_isolated_and_fail_as_they_do_on_docker(podman: tuple[dict[str, str], Path]) -> None:

@@ -104,6 +104,7 @@ def in_dockers_words(container: Facts, own: Facts) -> dict[str, Any]:
     host["Runtime"] = str(own.get("OCIRuntime") or host.get("Runtime") or "")
     host["Sysctls"] = dict((runtime.get("linux") or {}).get("sysctl") or {})
     host["IpcMode"] = _ipc_mode(runtime)
+    host["ReadonlyPaths"] = list((runtime.get("linux") or {}).get("readonlyPaths") or [])
     return {**container, "HostConfig": host, NOT_YET: () if runtime else ("ipc",)}
 
 
