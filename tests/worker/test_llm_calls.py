@@ -50,6 +50,7 @@ SLOTTED = {"x-trace-bench-slot": "step=1"}
         ("train", "/v1/chat/completions", SLOTTED, 429, 0),  # the budget has ended
         ("train", "/v1/chat/completions", SLOTTED, 502, 0),
         ("train", "/v1/chat/completions", {}, 200, 0),  # of the program that is being improved
+        ("train", "/v1/chat/completions", {"x-trace-bench-slot": "agent=train-3;answer"}, 200, 0),  # or agent
         ("train", "/v1/embeddings", SLOTTED, 200, 0),
         ("score", "/v1/chat/completions", SLOTTED, 200, 0),
     ],

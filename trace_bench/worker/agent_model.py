@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from trace_bench.errors import Boundary, TraceBenchError
 from trace_bench.worker.answer_text import READER, message_of
-from trace_bench.worker.loopback import call_headers, error_of, post
+from trace_bench.worker.loopback import OF_AGENT, call_headers, error_of, post
 from trace_bench.worker.problem import ProblemError
 from trace_bench.worker.training import StopTraining
 
@@ -65,7 +65,7 @@ class AgentModel:
         if self._port is None:
             raise ProblemError("the model was asked while the problem was built; ask it in the agent")
         answer = {"name": "answer", "kind": "text", "value": "", "alternatives": [in_stub], "format": "verbatim"}
-        headers = call_headers(f"agent={place}", [answer] if in_stub else ())
+        headers = call_headers(f"{OF_AGENT}{place}", [answer] if in_stub else ())
         request = {"model": self._name, "messages": list(messages)}
         try:
             status, reply = post(self._port, "/v1/chat/completions", request, headers)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_bench.worker.control_stream import fits
-from trace_bench.worker.loopback import ONE_REQUEST, SLOT
+from trace_bench.worker.loopback import OF_AGENT, ONE_REQUEST, SLOT
 from trace_bench.worker.relay import EVENTS, JSON, Answer, RelayRequest
 
 MAX_WAITING = 48 << 20
@@ -122,5 +122,6 @@ class LlmCalls:
 
 def _is_search(request: dict[str, Any]) -> bool:
     """Return True if a trainer sent the chat call `request` for its search."""
-    slot = any(name.lower() == SLOT.lower() for name in request["headers"])
-    return request["phase"] == "train" and slot and str(request["path"]).endswith("/chat/completions")
+    slots = [str(value) for name, value in request["headers"].items() if name.lower() == SLOT.lower()]
+    in_search = any(not slot.startswith(OF_AGENT) for slot in slots)
+    return request["phase"] == "train" and in_search and str(request["path"]).endswith("/chat/completions")

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SLOT = "X-Trace-Bench-Slot"
-"""Header with the place of a call in its search; calls of a program that is evaluated have none."""
+"""Header with the place of a call in its search. Calls of a program that is evaluated have none, those of an agent one
+that begins with `OF_AGENT`."""
+OF_AGENT = "agent="
 ONE_REQUEST = (400, 413, 422)
 """What a provider says of one request that it does not take, being too long, say, or filtered: others may do."""
 
