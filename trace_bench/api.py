@@ -183,7 +183,7 @@ def _loaded(config: Config, budget: Budget | str | None = None) -> RunConfig:
         if not isinstance(budget, Budget):
             return load_config(config, {} if budget is None else {"budget": budget})
         config = load_config(config)
-    if isinstance(budget, Budget) and budget.run != type(budget.run)():
+    if isinstance(budget, Budget) and "run" in budget.model_fields_set:
         raise ConfigError("budget: its run limits the whole run; write that into the config (budget.run)")
     given = budget.model_dump(exclude_none=True, exclude={"run"}) if isinstance(budget, Budget) else budget
     checked = load_config({"tasks": [task.id for task in config.tasks]}, {"budget": given}).budget

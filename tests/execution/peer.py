@@ -84,12 +84,12 @@ class Peer:
     def send(self, kind: str, fields: dict[str, Any] | None = None, blob: bytes = b"") -> None:
         self._sock.sendall(self.mailbox.pack(kind, fields, blob))
 
-    def ask(self, text: str = "a question", slot: str | None = None) -> str:
+    def ask(self, text: str = "a question", slot: str | None = None, phase: str = "train") -> str:
         """Ask the model; returns the call's id."""
         self._asked += 1
         name = f"train-{self._asked}"
         fields = {
-            "id": name, "phase": "train", "method": "POST", "path": "/v1/chat/completions",
+            "id": name, "phase": phase, "method": "POST", "path": "/v1/chat/completions",
             "headers": {"x-trace-bench-slot": slot or f"step={self._asked}"},
         }  # fmt: skip
         self.send("llm.request", fields, json.dumps({"messages": [{"role": "user", "content": text}]}).encode())

@@ -82,6 +82,21 @@ def test_heartbeats_and_events_go_on_while_a_call_is_under_way(tmp_path: Path) -
         assert ended.result(PATIENCE) == {}
 
 
+def test_nothing_counts_as_scoring_before_training_has_ended(tmp_path: Path) -> None:
+    """A supervisor that was taken over has no way around the budget of its job."""
+    provider, peer = Waiting(), Peer()
+    provider.release()
+    with scope_of(provider, tmp_path) as scope, running(session_of(scope, peer)) as ended:
+        for _ in range(2):
+            peer.ask(phase="score")
+            peer.receive("llm.response")
+            peer.send("event", {"event": {"event": "train.end"}})
+            peer.receive("heldout")
+        peer.done()
+        ended.result(PATIENCE)
+    assert [call.phase for call in cassette(tmp_path)] == ["train", "score"]
+
+
 def test_answers_go_out_in_the_order_in_which_they_come(tmp_path: Path) -> None:
     provider, peer = Waiting(), Peer()
     with scope_of(provider, tmp_path) as scope, running(session_of(scope, peer)) as ended:

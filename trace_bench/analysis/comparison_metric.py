@@ -133,8 +133,8 @@ def _mixed(jobs: pd.DataFrame, column: str) -> str:
     gap = f"metric_{state}:gap"
     if state is None or gap not in jobs.columns:
         return ""
-    having = jobs[jobs[column].notna()].groupby(UNIT)[gap].count()
-    some = (having > 0) & (having < jobs[jobs[column].notna()].groupby(UNIT).size())
+    gaps = jobs[jobs[column].notna()].groupby(UNIT)[gap]
+    some = gaps.count().between(1, gaps.size() - 1)
     return f"metric_{state}:normalised" if some.any() else ""
 
 

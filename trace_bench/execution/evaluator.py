@@ -112,9 +112,11 @@ class Evaluator:
         """`value` as a message can hold it. Numbers of NumPy are those of Python."""
         if isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value):
             return value
+        if isinstance(value, bool):
+            return value  # the sandbox names the kind that is wanted
         if isinstance(value, Real):
-            plain = value if isinstance(value, bool) else int(value) if isinstance(value, Integral) else float(value)
-            if isinstance(plain, bool) or finite_number(plain) is not None:
+            plain = int(value) if isinstance(value, Integral) else float(value)
+            if finite_number(plain) is not None:
                 return plain
         raise ConfigError(f"{self.task_id}: {name} is {reprlib.repr(value)}; write text or a finite number")
 
