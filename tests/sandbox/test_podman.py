@@ -18,8 +18,10 @@ from trace_bench.sandbox import podman
 from trace_bench.sandbox.base import CONTROLS, Resources, SandboxRequest
 from trace_bench.sandbox.container import LOG_BYTES, container_config
 from trace_bench.sandbox.controls import NOT_YET, read_back
+from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.errors import ControlMissing
 from trace_bench.sandbox.podman_sandbox import PodmanSandbox
+from trace_bench.sandbox.uids import DEFAULT_BASE, MAPPED_BASE
 
 SAID: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "podman" / "4.3.json").read_bytes())
 
@@ -35,6 +37,15 @@ def facts(state: str, tmp_path: Path, **oci: Any) -> dict[str, Any]:
 
 def lacking(found: dict[str, Any]) -> set[str]:
     return {control.name for control in read_back(found, SAID["info"]) if not control.in_force}
+
+
+def test_that_it_is_rootless_is_told_from_another_key_than_dockers() -> None:
+    """Only 65536 uids exist in its containers: with any other block a job's folder cannot be made."""
+    bases = {
+        DockerBackend(engine=SimpleNamespace(info=SAID["info"] | {"Rootless": there}, called=None)).default_uid_base  # type: ignore[arg-type]
+        for there in (True, False)
+    }
+    assert bases == {MAPPED_BASE, DEFAULT_BASE}
 
 
 def test_it_is_told_from_docker_by_its_version() -> None:

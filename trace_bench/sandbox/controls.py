@@ -44,8 +44,9 @@ def missing(controls: Iterable[Control], required: Iterable[str]) -> list[Contro
 
 
 def security_options(engine: Facts) -> dict[str, str]:
-    """The engine's security options: ``{"seccomp": "profile=default", "userns": ""}``."""
-    options = {}
+    """The engine's security options: ``{"seccomp": "profile=default", "userns": ""}``. Podman says elsewhere that it is
+    rootless."""
+    options = {"rootless": ""} if engine.get("Rootless") else {}
     for text in engine.get("SecurityOptions") or []:
         name, _, rest = str(text).removeprefix("name=").partition(",")
         options[name] = rest

@@ -215,7 +215,7 @@ class DockerBackend:
             "integrity": self.integrity,
             "engine": version.get("Version"),
             "kind": "podman" if self._engine.is_podman else "docker",
-            "rootless": bool({"rootless"} & security_options(info).keys() or info.get("Rootless")),
+            "rootless": "rootless" in security_options(info),
             "api": self._engine.api_version,
             "kernel": info.get("KernelVersion"),
             "operating_system": info.get("OperatingSystem"),
