@@ -342,11 +342,9 @@ def _requires_apparmor(folder: Path) -> Path:
 class _Registry(BaseHTTPRequestHandler):
     asked: list[str]
 
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        self.send_error(404)
-
-    do_HEAD = do_GET
+    def setup(self) -> None:
+        self.asked.append("connected")  # Podman asks in TLS, of which no request can be read here
+        super().setup()
 
     def log_message(self, *_: object) -> None: ...
 
