@@ -60,6 +60,7 @@ def test_states_are_evaluated_on_each_example(guess: Evaluator) -> None:
         ({"guess": b"2"}, "guess is b'2'; write text or a finite number"),
         ({"guess": "\ud800"}, "guess is '.ud800'; write text or a finite number"),
         ({"guess": [2]}, r"guess is \[2\]; write text or a finite number"),
+        ({"gu\ud800": 1}, "the name of a parameter is 'gu.ud800'"),
         (5, "a state is values by name, or a text, not int"),
     ],
 )
@@ -78,6 +79,23 @@ def test_threads_get_what_belongs_to_their_state(guess: Evaluator) -> None:
     states = [{"guess": number / 4} for number in range(24)]
     with ThreadPoolExecutor(6) as pool:
         assert [found.score for found in pool.map(guess, states)] == [guess(state).score for state in states]
+
+
+def test_the_end_of_a_fork_leaves_the_files_of_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def leave() -> None:
+        evaluating.__exit__(None, None, None)
+
+    evaluating = trace_bench.evaluator(TASK, backend="local")
+    with evaluating as evaluator:
+        before = list(tmp_path.glob("trace-bench-evaluate-*"))
+        child = get_context("fork").Process(target=leave)
+        child.start()
+        child.join()
+        assert len(before) == 1 and list(tmp_path.glob("trace-bench-evaluate-*")) == before
+        assert evaluator({"guess": 3}).score == 0.0
+    assert not list(tmp_path.glob("trace-bench-evaluate-*"))
 
 
 def test_a_fork_of_the_process_is_refused(guess: Evaluator) -> None:
@@ -191,6 +209,11 @@ def test_one_candidate_is_scored_as_a_job_scores_it(tmp_path: Path) -> None:
     held_out = trace_bench.evaluate(PROGRAM, seed=7, backend="local", split="test")
     assert {each.id.split("-")[0] for each in held_out.examples} == {"test"} and held_out.split == "test"
     assert list(tmp_path.iterdir()) == [tmp_path / row.run_id], "nothing of it is recorded"
+
+
+def test_roots_are_texts_and_paths_one_or_many() -> None:
+    for roots in (str(ROOTS[0]), ROOTS[0], [str(ROOTS[0])]):
+        assert trace_bench.evaluate(TASK, {"guess": 3}, backend="local", roots=roots).score == 0.0
 
 
 def test_what_has_no_held_out_data_or_is_no_single_task_is_refused() -> None:

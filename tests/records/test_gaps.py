@@ -59,6 +59,21 @@ def test_a_best_known_score_goes_before_the_reference() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("scores", "template", "best", "found"),
+    [
+        ([1.7e308] * 3, [1.0] * 3, [2.0] * 3, 1.7e308),
+        ([1.7e308] * 2, [-1.7e308] * 2, [1.7e308] * 2, 1.0),
+        ([1e308], [1.0], [1.0000000000000002], None),
+        ([1.0], [1e308] * 1, [-1e308], None),
+    ],
+)
+def test_a_gap_of_huge_scores_is_a_finite_number_or_none(
+    scores: list[float], template: list[float], best: list[float], found: float | None
+) -> None:
+    assert gap(scores, template, best, "maximize") == (found and pytest.approx(found))
+
+
 def test_where_all_best_known_scores_are_known_the_reference_is_not_named() -> None:
     known = yardstick(best_known={"validate": {"v-0": 9.0, "v-1": 4.0}, "test": {"t-0": 2.0}})
     assert sentences([known]) == ["gap: 0 is the template, 1 is the best known score."]

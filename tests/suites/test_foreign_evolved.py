@@ -112,6 +112,32 @@ def test_a_cascade_stops_at_a_low_score_unless_it_is_off(tmp_path: Path, program
     assert load_task_spec(folder).eval_kwargs["timeout_seconds"].default == 7.0
 
 
+@pytest.mark.parametrize("value", ["10**400", "[5]", "Odd()", "__import__('numpy').array([[9.0]])"])
+def test_a_value_that_is_no_number_is_the_programs_failure(value: str, tmp_path: Path, programs: Programs) -> None:
+    evaluator = OPENEVOLVE.replace("-abs(value - 5)", "value")
+    problem = build_folder(
+        write(tmp_path, "openevolve", evaluator=evaluator), programs, "llm4ad", seed=1, test_seed=None
+    )
+    odd = "class Odd:\n    __float__ = __str__ = lambda self: 1 / 0\n    __gt__ = lambda *_: True\n"
+    assert score(problem, programs, code=f"{odd}\ndef guess():\n    return {value}\n")[1]
+
+
+def test_a_program_that_catches_everything_is_ended_by_the_time_limit(tmp_path: Path, programs: Programs) -> None:
+    problem = build_folder(
+        write(tmp_path, "openevolve"), programs, "llm4ad", seed=1, test_seed=None, timeout_seconds=0.3
+    )
+    loop = "while True:\n        try:\n            time.sleep(60)\n        except BaseException:\n            pass\n"
+    _, failed, feedback = score(problem, programs, code=f"import time\n\ndef guess():\n    {loop}")
+    assert failed and "took more than 0.3 s" in feedback
+    assert not score(problem, programs)[1]
+
+
+def test_thresholds_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
+    folder = write(tmp_path, "openevolve")
+    (folder / "config.yaml").write_text("evaluator: {cascade_thresholds: [.nan, true]}\n")
+    assert load_task_spec(folder).eval_kwargs["cascade_thresholds"].default == [0.5, 0.75, 0.9]
+
+
 @pytest.mark.parametrize("text", ["released: 2024-13-45\n", "[" * 3000, "a: [\n"])
 def test_a_config_that_is_no_yaml_is_one_sentence(text: str, tmp_path: Path) -> None:
     folder = write(tmp_path, "openevolve")

@@ -269,6 +269,20 @@ def test_fit_calls_a_program_with_whole_vectors_many_times(tmp_path: Path) -> No
     assert "RESULT [2.0, -1.0]" in run(tmp_path, code, env={"TRACE_BENCH_PRELOAD": "numpy"}).log
 
 
+def test_a_program_that_imports_nothing_takes_arrays_where_no_image_has_loaded_numpy(tmp_path: Path) -> None:
+    """The local backend starts sandboxes without TRACE_BENCH_PRELOAD."""
+    code = """
+    import numpy as np
+    def build(context):
+        def guide(query, response, reference):
+            with context.programs.open("def f(x): return -x", "f") as program:
+                print("RESULT", program(np.arange(3)).tolist())
+            return 1.0, ""
+        return problem(guide)
+    """
+    assert "RESULT [0, -1, -2]" in run(tmp_path, code).log
+
+
 @pytest.mark.parametrize("names", [["f2py.__main__"], [f"a{i:060d}" for i in range(6000)]])
 def test_what_a_program_imports_is_not_what_the_spawner_imports(tmp_path: Path, names: list[str]) -> None:
     """The one name is a program that ends its process; the many do not fit into a message."""

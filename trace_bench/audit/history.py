@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -16,6 +15,7 @@ from trace_bench.audit.cassette import Calls, Group
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Folder, JsonLines, Unreadable, parse_model, parse_state
 from trace_bench.records.integrity import scoring_used_model
+from trace_bench.worker.objective import finite_mean
 
 HISTORY, STATES = "derivation.history", "derivation.states"
 _GROWING = ("evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds")
@@ -147,7 +147,7 @@ def check_seen_scores(history: History, result: WorkerResult, meta: JobMeta, at:
             continue
         split = "train" if scores.validate_ is None else "validate"
         sizes = [abs(example.score) for example in scores.examples if example.split == split]
-        allowed = (meta.tolerance + 1e-12 * len(sizes)) * (math.fsum(sizes) / len(sizes)) if sizes else 0.0
+        allowed = (meta.tolerance + 1e-12 * len(sizes)) * finite_mean(sizes) if sizes else 0.0
         close = abs(seen - scores.selection) <= 2 * allowed
         at.check(close, HISTORY, f"line {number}: score", seen, scores.selection)
 

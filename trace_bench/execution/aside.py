@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +37,8 @@ def runner_aside(
         purpose: part of that id, a word.
         stop_wanted, recording, services: as of `AttemptRunner`.
     """
-    with tempfile.TemporaryDirectory(prefix=f"trace-bench-{purpose}-") as folder:
+    owner, folder = os.getpid(), tempfile.mkdtemp(prefix=f"trace-bench-{purpose}-")
+    try:
         yield AttemptRunner(
             backend=plan.backend,
             gateway=gateway,
@@ -46,3 +49,6 @@ def runner_aside(
             recording=recording,
             services=services,
         )
+    finally:
+        if os.getpid() == owner:  # and no fork of it, which ends the block too
+            shutil.rmtree(folder, ignore_errors=True)

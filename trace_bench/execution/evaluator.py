@@ -78,7 +78,7 @@ class Evaluator:
             EvaluationFailed: the task, a provider or the sandbox has failed. The evaluator has ended.
         """
         split = split or self._selection
-        name = SPLITS.get(split)
+        name = SPLITS.get(split) if isinstance(split, str) else None
         if name is None or name == "test":
             raise ConfigError(f"split {split!r}: an evaluator has train and validation")
         said = self._exchange.ask({"state": self.values(state), "split": name})
@@ -101,7 +101,7 @@ class Evaluator:
         if not isinstance(state, str | Mapping):
             raise ConfigError(f"{self.task_id}: a state is values by name, or a text, not {type(state).__name__}")
         if isinstance(state, Mapping):
-            return {str(name): self._value(name, value) for name, value in state.items()}
+            return {self._value("the name of a parameter", str(name)): self._value(name, state[name]) for name in state}
         if len(self.initial) != 1:
             names = ", ".join(self.initial) or "none"
             raise ConfigError(f"{self.task_id} has the trainable parameters {names}; give values by name")
@@ -161,7 +161,7 @@ def _plan(
     arguments: Mapping[str, Any] | None = None,
     model: str | None = None,
     backend: str | None = None,
-    roots: Sequence[Path] = (),
+    roots: str | Path | Sequence[str | Path] = (),
     build: bool = True,
     config: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = _LOG.info,
@@ -176,7 +176,8 @@ def _plan(
     }
     given = {"model": [model] if model is not None else [], "backend": backend}
     loaded = parse_config(whole, {name: value for name, value in given.items() if value}, file="evaluate")
-    plan = plan_to_run(complete_config(loaded, roots), build=build, say=say)
+    folders = [Path(root) for root in ([roots] if isinstance(roots, str | Path) else roots)]
+    plan = plan_to_run(complete_config(loaded, folders), build=build, say=say)
     for warning in plan.warnings:
         say(f"warning: {warning}")
     if len({planned.task_id for planned in plan.jobs}) > 1:

@@ -85,7 +85,7 @@ class StateExchange:
     def __init__(self, stop_wanted: Callable[[], str | None] = lambda: None) -> None:
         self._stop_wanted = stop_wanted
         self._services: ServesAttempts | None = None
-        self._states: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
+        self._states: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._said: queue.SimpleQueue[Said | BaseException] = queue.SimpleQueue()
         self._ended: BaseException | None = None
         self._closing = threading.Event()
@@ -98,14 +98,19 @@ class StateExchange:
         """Hand over a state, and wait for what it comes to. Threads take turns.
 
         Raises:
-            ConfigError: this is another process than that of the sandbox's job, a fork of it.
+            ConfigError: this is another process than that of the sandbox's job, a fork of it; or no message can hold
+                the state.
         """
         if os.getpid() != self._process:
             raise ConfigError("an evaluator belongs to the process that opened it; open one in each process")
+        try:
+            message = encode(wanted)  # not on the job's thread, whose sandbox an error would leave behind
+        except ValueError as error:
+            raise ConfigError(f"this state cannot be sent: {error}") from None
         with self._turn:
             if self._ended is not None:
                 raise self._ended
-            self._states.put(wanted)
+            self._states.put(message)
             return self.answer()
 
     def answer(self) -> Said:
@@ -162,9 +167,9 @@ class StateExchange:
 
     def release(self) -> None:
         """Let a question that waits for a state go."""
-        self._states.put({})
+        self._states.put(b"{}")
 
-    def next_state(self, said: Said) -> Mapping[str, Any]:
+    def next_state(self, said: Said) -> bytes:
         """Take what the sandbox says, and wait for a state."""
         self._said.put(said)
         return self._states.get()
@@ -190,7 +195,7 @@ class _Asked:
                 said = Said.model_validate(jsonio.loads(request.body, max_depth=jsonio.MAX_DEPTH_INSIDE))
             except (JsonError, ValidationError) as error:
                 return refused(Refusal(400, "bad_request", f"this is no message of an evaluator: {error}"))
-            self._given = {request.id: LlmResponse(200, encode(self._exchange.next_state(said)))}
+            self._given = {request.id: LlmResponse(200, self._exchange.next_state(said))}
         return self._given[request.id]
 
     def refuse_new_calls(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.derived import Yardstick
 from trace_bench.artifacts.jsonio import JsonError, read_model
-from trace_bench.artifacts.outputs import ExampleScore, WorkerResult
+from trace_bench.artifacts.outputs import ExampleScore, StateScores, WorkerResult
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_json
 from trace_bench.config.frozen import thaw
@@ -34,7 +34,7 @@ from trace_bench.identity import digest
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import PreparedJob, scoring_only
-from trace_bench.records.gaps import Problem, has_span, own_score, problem_of
+from trace_bench.records.gaps import Problem, has_span, own_score, problem_of, top_scores
 from trace_bench.records.reading import last_result, read_meta
 from trace_bench.records.rows import NORMALISED
 from trace_bench.suites.code_task import PARAMETER
@@ -43,7 +43,8 @@ from trace_bench.suites.forms import candidates_of, form_of
 _LOG = logging.getLogger(__name__)
 _STUB = ModelRef(id="stub")
 _MAX_TRIES = 2
-"""Attempts at a yardstick whose sandbox fails."""
+"""Attempts at a yardstick whose sandbox fails, or whose program does: on a busy machine one that works can take too
+long."""
 _SENTENCE = 300
 
 
@@ -70,7 +71,8 @@ def measure(
     blanks = {problem: _blank(plan, planned) for problem, planned in wanted.items()}
     found: dict[Problem, Yardstick] = {}
     for problem, blank in blanks.items():
-        if (made := by_identity.get(blank.identity) or _cached(blank)) is not None:
+        made = by_identity.get(blank.identity) or _cached(blank)
+        if made is not None and _fits(plan, wanted[problem], made, blank):
             found[problem] = made
     rest = {problem: planned for problem, planned in wanted.items() if problem not in found}
     if rest:
@@ -135,19 +137,18 @@ def _one(plan: RunPlan, runner: AttemptRunner, planned: PlannedJob, blank: Yards
             if runner.stop_wanted(planned.job_id):
                 return None
             row = runner.run(prepared)
-            if row.failure_boundary is None or not row.failure_boundary.is_infrastructure:
+            job = runner.layout.job(planned.job_id)
+            meta = read_meta(job)
+            result = last_result(job, meta) if meta is not None else None
+            made = _filled(blank, result, row.feedback if row.status != "ok" else "")
+            if not made.problem:
                 break
         if runner.stop_wanted(planned.job_id):
             return None
-        problem = row.feedback if row.status != "ok" else ""
-        job = runner.layout.job(planned.job_id)
-        meta = read_meta(job)
-        result = last_result(job, meta) if meta is not None else None
     except (KeyboardInterrupt, NotStarted):
         return None
     except (TraceBenchError, OSError) as error:
-        problem, result = str(error), None
-    made = _filled(blank, result, problem)
+        made = _filled(blank, None, str(error))
     if not made.problem:
         made = made.model_copy(update={"problem": _no_span(plan, planned, made)})
     _LOG.info(entry("yardstick", task=blank.task_id, seed=blank.seed, problem=made.problem or None))
@@ -183,16 +184,21 @@ def _filled(blank: Yardstick, result: WorkerResult | None, problem: str) -> Yard
 
 def _no_span(plan: RunPlan, planned: PlannedJob, made: Yardstick) -> str:
     """Why `made` measures nothing: it is no better than the template, as the job scored it, on a split."""
-    job = plan.layout.job(planned.job_id)
-    meta = read_meta(job)
-    result = last_result(job, meta) if meta is not None else None
-    initial = result.scores.initial if result is not None else None
+    initial = _initial(plan, planned)
     if initial is None:
         return ""
     for split in made.reference:
         if not has_span(made, initial, split):
             return f"its reference program is no better than the template on the {split} instances"
     return ""
+
+
+def _initial(plan: RunPlan, planned: PlannedJob) -> StateScores | None:
+    """Scores of the template, by the job."""
+    job = plan.layout.job(planned.job_id)
+    meta = read_meta(job)
+    result = last_result(job, meta) if meta is not None else None
+    return result.scores.initial if result is not None else None
 
 
 def _by_split(values: Iterable[tuple[ExampleScore, float | None]]) -> dict[str, dict[str, float]]:
@@ -217,4 +223,12 @@ def _cached(blank: Yardstick) -> Yardstick | None:
         made = read_model(Yardstick, _place(blank).read_bytes())
     except (OSError, JsonError):
         return None
-    return made if made.identity == blank.identity and not made.problem else None
+    return made if not made.problem else None
+
+
+def _fits(plan: RunPlan, planned: PlannedJob, made: Yardstick, blank: Yardstick) -> bool:
+    """Return True if `made`, of a file that is no run's, is what measuring `blank` leads to but for its numbers."""
+    if made.model_copy(update={"reference": {}, "best_known": {}}) != blank:
+        return False
+    initial = _initial(plan, planned)
+    return initial is not None and all(each.id in top_scores(made, each.split) for each in initial.examples)

@@ -179,11 +179,15 @@ def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str
         ),
         objective=ObjectiveSpec(**job.objective),
         stop_at=recorded.stop_point if recorded is not None else None,
-        memo=task.spec.repeats
-        if recorded is None
-        else recorded.memo or remembered_by_itself(job.trainer_id, job.params),
+        memo=task.spec.repeats if recorded is None else _remembered(recorded),
         reader=READER if recorded is None else recorded.reader,
     )
+
+
+def _remembered(recorded: JobMeta) -> bool:
+    if "memo" in recorded.model_fields_set:
+        return recorded.memo
+    return remembered_by_itself(recorded.trainer_id, recorded.params)  # the record is of an earlier version
 
 
 def _resources(sandbox: SandboxConfig) -> Resources:

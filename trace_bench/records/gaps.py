@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from trace_bench.artifacts.contract import Direction, MetricSpec, ObjectiveSpec, Split
@@ -31,15 +33,31 @@ def gap(
 ) -> float | None:
     """The sum of (score - template) over the sum of (best - template); larger is better.
 
-    None where `best` is in sum no better than `template`.
+    None where `best` is in sum no better than `template`, or the quotient is no finite number.
 
     >>> gap([2.0, 3.0], [1.0, 1.0], [3.0, 3.0], "maximize"), gap([1.0], [1.0], [1.0], "maximize")
     (0.75, None)
     """
-    span = math.fsum(b - t for b, t in zip(best, template, strict=True))
+    try:
+        span = math.fsum(b - t for b, t in zip(best, template, strict=True))
+        if (span if direction == "maximize" else -span) <= 0:
+            return None
+        value = math.fsum(s - t for s, t in zip(scores, template, strict=True)) / span
+    except (OverflowError, ValueError):  # a sum beyond a double, or of both infinities
+        return _exact_gap(scores, template, best, direction)
+    return value + 0.0 if math.isfinite(value) else _exact_gap(scores, template, best, direction)  # not -0.0
+
+
+def _exact_gap(
+    scores: Sequence[float], template: Sequence[float], best: Sequence[float], direction: Direction
+) -> float | None:
+    above = sum(map(Fraction, template))
+    span = sum(map(Fraction, best)) - above
     if (span if direction == "maximize" else -span) <= 0:
         return None
-    return math.fsum(s - t for s, t in zip(scores, template, strict=True)) / span + 0.0  # not -0.0
+    with suppress(OverflowError):
+        return float((sum(map(Fraction, scores)) - above) / span)
+    return None
 
 
 _METRIC = MetricSpec(direction="maximize", failure=-1.0)
@@ -134,7 +152,7 @@ def sentences(yardsticks: Sequence[Yardstick]) -> list[str]:
     known = sum(len(of) for each in complete for of in each.best_known.values())
     every = sum(len(top_scores(each, split)) for each in complete for split in {*each.reference, *each.best_known})
     found = []
-    if complete:
+    if every:
         what = "the task's reference program on the same instances"
         if known:
             what = f"the best known score ({known} of {every} instances), else {what}"

@@ -7,6 +7,7 @@ this list and nothing else. (``import numpy.f2py.__main__`` runs a program, and 
 from __future__ import annotations
 
 import re
+import sys
 
 PRELOADABLE = frozenset({
     "torch", "torch.nn", "torch.nn.functional", "triton", "triton.language",
@@ -28,5 +29,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+((?:numpy|scipy|torch|triton)
 
 
 def worth_preloading(source: str) -> list[str]:
-    """Names of `PRELOADABLE` that `source` seems to import, sorted."""
-    return sorted(PRELOADABLE.intersection(_IMPORT.findall(source)))
+    """Names of `PRELOADABLE` that `source` seems to import, sorted; and NumPy where this process has it, as it may send
+    arrays: once the source runs, nothing more can be imported to read them."""
+    seen = set(_IMPORT.findall(source)) | ({"numpy"} & sys.modules.keys())
+    return sorted(PRELOADABLE & seen)

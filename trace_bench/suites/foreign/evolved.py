@@ -65,7 +65,7 @@ def described(folder: Path, module: str) -> dict[str, Any]:
     if STAGE in functions:
         wanted = evaluator.get("cascade_evaluation", True) is not False or "evaluate" not in functions
         given = evaluator.get("cascade_thresholds")
-        fits = isinstance(given, list) and all(isinstance(each, int | float) for each in given)
+        fits = isinstance(given, list) and all(_is_threshold(each) for each in given)
         arguments |= {
             "cascade": {"type": "bool", "default": wanted, "doc": "Evaluate in stages, and stop at a low score."},
             "cascade_thresholds": {
@@ -106,6 +106,10 @@ def _config(path: Path) -> dict[str, Any]:
 def _table(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = config.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _is_threshold(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300  # and no NaN
 
 
 def _number(value: object, default: float) -> float:

@@ -104,9 +104,15 @@ class _Guide:
         with tempfile.TemporaryDirectory() as folder, self.world.entered(), session.entered(self.session):
             program = Path(folder) / "program.py"
             program.write_text(source, encoding="utf-8")
-            if self.path.name == "evaluate.py":
-                return self._shinka(program, Path(folder) / "results")
-            return self._openevolve(program)
+            try:
+                if self.path.name == "evaluate.py":
+                    return self._shinka(program, Path(folder) / "results")
+                return self._openevolve(program)
+            except (CandidateError, ProblemError):
+                raise
+            except Exception as error:  # of a value that came from the program
+                why = str(error) if type(error).__module__ == "builtins" else type(error).__name__
+                raise CandidateError("score", f"the evaluator's result cannot be read: {why}") from error
 
     def _called(self, name: str, *arguments: object) -> Any:
         """The result of a function of the evaluator, which runs the program."""
@@ -148,16 +154,16 @@ def _score(metrics: Mapping[str, Any]) -> float:
     """``combined_score``, else the mean of all numbers.
 
     Raises:
-        CandidateError: there are none.
+        CandidateError: it is no number, or there are none.
     """
     numbers = {k: float(v) for k, v in metrics.items() if _is_number(v)}
-    if not numbers:
+    if not numbers or (COMBINED in metrics and COMBINED not in numbers):
         raise CandidateError("score", f"the evaluator gave no number, but {str(dict(metrics))[:200]}")
     return numbers[COMBINED] if COMBINED in numbers else sum(numbers.values()) / len(numbers)
 
 
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, bool | str) and hasattr(value, "__float__") and getattr(value, "size", 1) == 1
+    return not isinstance(value, bool | str) and hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0
 
 
 def _feedback(metrics: Mapping[str, Any], artifacts: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ that ask for it (``execute_in_scorer``) are unprotected, and no other comes here
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ def loaded(source: str, entry: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith(("trace_bench.", "contextlib"))
+
+
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
     """Ends what runs inside after `seconds`, where this is the main thread; what it raises is the candidate's.
@@ -43,11 +48,24 @@ def within(seconds: float) -> Iterator[None]:
     alarm = threading.current_thread() is threading.main_thread()
 
     def late(number: int, frame: FrameType | None) -> None:
+        """Interrupt what runs. What is ours comes to its end by itself, or calls what the next alarm interrupts."""
+        if frame is None or _is_ours(frame):
+            return
+        sys.settrace(lambda *_: None)  # new calls are not traced
+        while frame is not None and not _is_ours(frame):
+            frame.f_trace = again
+            frame = frame.f_back
         raise _Late
+
+    def again(frame: FrameType, event: str, argument: object) -> Any:
+        """At the next line of whatever has caught it."""
+        if event == "line":
+            raise _Late
+        return again
 
     before = signal.signal(signal.SIGALRM, late) if alarm else None
     if alarm:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, seconds, seconds / 10)
     try:
         yield
     except _Late:
@@ -59,4 +77,5 @@ def within(seconds: float) -> Iterator[None]:
     finally:
         if alarm:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            sys.settrace(None)
             signal.signal(signal.SIGALRM, before)
