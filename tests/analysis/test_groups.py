@@ -268,7 +268,8 @@ def test_one_table_and_one_line_of_caveats_unless_more_is_asked_for(
     answers, remedy, gap, budgets, caveats = remarks.split("\n", 4)
     assert budgets.startswith("budgets: PrioritySearch ") and budgets.endswith(" on equal terms.")
     assert gap == "gap: 0 is the template, 1 is the task's reference program on the same instances."
-    assert answers == "26 of 40 answers unusable: 26 without a suggestion." and remedy.startswith("Try an optimizer")
+    assert answers == "26 of 40 answers unusable: 26 without a suggestion." and remedy.startswith("Try another model")
+    assert ("]=" in table) == ("=: all values" in caveats), "no mark is explained that is not there"
     header, *rows = table.splitlines()
     assert "validation" in header and "held-out 95 % CI" in header and "covers" not in header and len(rows) == 9
     assert caveats.startswith("Caveats: unprotected: ") and caveats.endswith("--explain says more.\n")

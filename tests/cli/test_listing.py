@@ -86,6 +86,7 @@ def test_schemas_are_those_of_the_folder() -> None:
     assert names == sorted(p.name.removesuffix(".schema.json") for p in (REPOSITORY / "schemas").glob("*.json"))
     shown = json.loads(cli("schema", "results").stdout)
     assert shown == json.loads((REPOSITORY / "schemas" / "results.schema.json").read_text())
+    assert shown == json.loads(cli("schema", "results.json").stdout), "the name of the file is as good"
 
 
 def test_an_unknown_schema_lists_the_known_ones() -> None:

@@ -55,7 +55,7 @@ def test_its_seeds_are_the_examples(programs: Programs) -> None:  # noqa: F811
     assert [len(split) for split in (problem.train, problem.validate, problem.test)] == [5, 5, 5]
     seeds = {example.reference for split in (problem.train, problem.validate, problem.test) for example in split}
     assert len(seeds) == 15
-    assert problem.objective.startswith("Sort numbers with few swaps. The score is the higher the better.")
+    assert problem.objective.startswith("Sort numbers with few swaps. The score is to be maximized.")
     assert "def arrange(numbers: list) -> list:" in problem.objective
     right = evaluate_example(problem, {"code": RIGHT}, problem.train[0], programs)
     assert right.score == 9.0 and right.feedback.endswith(f"seed {problem.train[0].reference}")

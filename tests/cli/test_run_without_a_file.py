@@ -300,6 +300,14 @@ def test_what_is_no_budget_is_refused(text: str, says: str) -> None:
     assert said("run", "-t", TASKS[0], "--budget", text).startswith(says)
 
 
+def test_dollars_alone_end_no_search_whose_model_costs_nothing() -> None:
+    command = ("run", "-t", TASKS[0], "-T", "PrioritySearch", *LOCAL, "--dry-run", "--budget")
+    assert "calls of stub cost nothing, so that PrioritySearch would never end; add a budget of calls" in said(
+        *command, "usd=1"
+    )
+    assert here(*command, "usd=1,seconds=9").returncode == here(*command, "none").returncode == 0
+
+
 def test_several_searches_get_a_budget_that_is_printed() -> None:
     trainers = ("-T", "NoOp", "-T", "EoH", "-T", "PrioritySearch")
     done = here("run", "-t", TASKS[1], *trainers, *LOCAL, "--dry-run")

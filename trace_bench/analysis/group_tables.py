@@ -97,7 +97,8 @@ def aside_table(summary: Summary) -> Table | None:
 
 def caveats(summary: Summary) -> str:
     """The facts that a reader needs before quoting a number, in one line."""
-    found = [line.rstrip(".") for line in notes(summary)]
+    marked = any(str(cell).endswith("]=") for row in short_table(summary).rows for cell in row)
+    found = [line.rstrip(".") for line in notes(summary) if marked or not line.startswith("=")]
     if summary.averaged:
         found.append("scores are normalised: 0 is the template or a failure, 1 the reference or the bound")
     if any(_proposals(group) for group in summary.groups):

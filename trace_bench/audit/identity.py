@@ -169,7 +169,7 @@ def check_lock(run: AuditedRun) -> None:
         if not content:  # its data set was missing, and its jobs were skipped
             continue
         if task_id not in run.tasks:
-            at.unknown(TASKS, f"{task_id} is not installed here")
+            at.unknown(TASKS, f"{task_id} is not installed here; --root names the folder with it")
         elif run.task_hashes.get(task_id) != content:
             at.unknown(TASKS, f"{task_id} has other content here")
     for family, image in lock.images.items():

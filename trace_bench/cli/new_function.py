@@ -67,11 +67,10 @@ def _function(path: Path, name: str, option: str) -> tuple[str, source_scan.Func
 
 
 def _toml(path: Path, name: str, start: str, direction: str, entry: str, title: str, *, draws: bool) -> str:
-    way = "the higher the better" if direction == "maximize" else "the lower the better"
     failure = FAILURE if direction == "maximize" else -FAILURE
     doc = _documented(path, name)
     count = 5 if draws else 1
-    statement = f"{doc or f'Write the function {entry}.'} The score is {way}."
+    statement = f"{doc or f'Write the function {entry}.'} The score is to be {direction}d."
     image = LARGE_IMAGE if needs_large_image(parsed(path)) else "llm4ad"
     scorer = f"{path.name}:{name}"
     lines = [

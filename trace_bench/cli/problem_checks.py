@@ -38,9 +38,8 @@ def problem_text(check: ProblemCheck, *, with_kwargs: bool) -> str:
 
 def _warning(check: ProblemCheck) -> str | None:
     """The warning about a problem that builds."""
-    if check.report is None or any(parameter.trainable for parameter in check.report.parameters):
-        return None
-    return "it has no trainable parameter, and every run of it will fail"
+    kind, why = check.warning
+    return f"it {why}, and {'those runs' if kind == 'no_program' else 'every run of it'} will fail" if kind else None
 
 
 def report_text(report: BuildReport) -> str:

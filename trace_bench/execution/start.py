@@ -34,7 +34,7 @@ from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm
 from trace_bench.planning.recording import LOST_TASK, Recording
 from trace_bench.planning.run_lock import check_not_locked, lock_run
-from trace_bench.planning.search_costs import budget_sentences, search_costs
+from trace_bench.planning.search_costs import budget_sentences, check_an_end, search_costs
 from trace_bench.resources import package_dir
 from trace_bench.sandbox.base import Backend, SeveralEngines
 
@@ -176,6 +176,8 @@ def plan_complete(
                 refuse(resolved.lost.values())
             recording.check(jobs, config.source.where(("replay_from",)))
         backend = backend_of(config)
+    if recording is None:
+        check_an_end(config, jobs, resolved.trainers, complete.prices)
     warnings = [*complete.warnings, *_backend_warnings(config, jobs, backend)]
     make = images_of or image_source
     images = make(config, backend, build=build, say=say, warn=warnings.append)

@@ -23,6 +23,7 @@ from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import PreparedJob
 from trace_bench.planning.requirements import MemoryPool
+from trace_bench.trainers.registry import load_trainer
 
 _STUB = ModelRef(id="stub")
 
@@ -33,19 +34,32 @@ class ProblemCheck:
 
     Attributes:
         report: None if the problem did not build.
+        for_programs: trainers of the plan that refuse what is not one program.
     """
 
     task_id: str
     eval_kwargs: Mapping[str, Any]
     report: BuildReport | None = None
     failure: Failure | None = None
+    for_programs: tuple[str, ...] = ()
 
     def strictly(self) -> ProblemCheck:
-        """The same, where a problem without trainable parameters is a failure."""
-        if self.report is None or any(p.trainable for p in self.report.parameters):
+        """The same, where a problem that no job can search is a failure."""
+        if self.failure is not None or (kind := self.warning[0]) is None:
             return self
-        message = f"{self.task_id} has no trainable parameter"
-        return replace(self, failure=Failure(boundary=Boundary.TASK, kind="no_trainable_parameters", message=message))
+        message = f"{self.task_id} {self.warning[1]}"
+        return replace(self, failure=Failure(boundary=Boundary.TASK, kind=kind, message=message))
+
+    @property
+    def warning(self) -> tuple[str | None, str]:
+        """Why jobs of a problem that builds will fail: its kind, and the sentence after ``it``; (None, "") if none."""
+        trainable = [p for p in self.report.parameters if p.trainable] if self.report is not None else []
+        if self.report is not None and not trainable:
+            return "no_trainable_parameters", "has no trainable parameter"
+        if self.for_programs and trainable and [p.kind for p in trainable] != ["code"]:
+            kinds, who = ", ".join(f"{p.name} ({p.kind})" for p in trainable), ", ".join(self.for_programs)
+            return "no_program", f"is for no search over one program, as {who}: its trainable parameters are {kinds}"
+        return None, ""
 
 
 def check_problems(
@@ -94,10 +108,15 @@ def check_problems(
                     result = outcome.result()
                     if stop_wanted() is not None or result is None:
                         raise Interrupted(f"interrupted; {done} of {len(chosen)} problems had been looked at")
-                    found(result)
+                    found(replace(result, for_programs=_for_programs(plan, result.task_id)))
                     done += 1
             finally:
                 broken = True
+
+
+def _for_programs(plan: RunPlan, task_id: str) -> tuple[str, ...]:
+    trainers = dict.fromkeys(planned.job.trainer_id for planned in plan.jobs if planned.task_id == task_id)
+    return tuple(name for name in trainers if getattr(load_trainer(name), "only_programs", False))
 
 
 def first_of_each_problem(jobs: Iterable[PlannedJob]) -> list[PlannedJob]:

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import BudgetConfig, RunConfig
-from trace_bench.matrix import Job
+from trace_bench.errors import ConfigError
+from trace_bench.matrix import STUB, Job
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.base import Costs, Trainer, is_endless
 
@@ -155,6 +157,35 @@ def budget_sentences(
     return [*found, *small[:_MOST], *more]
 
 
+def check_an_end(
+    config: RunConfig,
+    jobs: Iterable[Job],
+    trainers: Mapping[str, type[Trainer]],
+    prices: Mapping[str, ModelPrices],
+) -> None:
+    """Raise ConfigError if only a limit in US dollars could end a search, and its model costs nothing.
+
+    Args:
+        prices: of real models, by id, as far as they are known.
+    """
+    budget = config.budget
+    others = (
+        budget.evaluations,
+        *(getattr(b, n) for b in (budget, budget.run) for n in ("calls", "tokens", "seconds")),
+    )
+    if budget.usd is None or any(limit is not None for limit in others):
+        return
+    for job in jobs:
+        trainer, model = trainers.get(job.trainer_id), str(job.model["id"])
+        price = prices.get(model)
+        free = model == STUB["id"] or (price is not None and not (price.prompt or price.completion))
+        if free and trainer is not None and is_endless(trainer.params, job.params):
+            raise ConfigError(
+                f"{config.source.where(('budget', 'usd'))}: calls of {model} cost nothing, so that {job.trainer_id} "
+                "would never end; add a budget of calls, evaluations or seconds"
+            )
+
+
 def has_budget(budget: BudgetConfig) -> bool:
     """Whether `budget` limits what a job spends."""
     return any(value is not None for value in budget.model_dump(exclude={"run"}).values())
@@ -180,8 +211,8 @@ def _unequal(budget: BudgetConfig, jobs: Sequence[Job], trainers: Mapping[str, t
     if not short:
         return ""
     return (
-        f"{_listed(short)} may end before the budget, by a parameter that limits the steps; leave it out to compare on "
-        "equal terms"
+        f"{_listed(short)} may end before the budget, by a parameter that limits the steps: on equal terms the budget "
+        "alone ends a search"
     )
 
 

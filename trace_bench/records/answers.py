@@ -20,7 +20,9 @@ _REMEDIES = {
     "cut_off": "Raise max_tokens of the trainer or of its optimizer.",
     "reasoning_only": "Raise max_tokens, or ask the model for less reasoning.",
     "refused": "trace-bench llm shows the words of the provider.",
-    **dict.fromkeys(("no_json", "no_suggestion", "no_tags"), "Try an optimizer with another format of answers."),
+    **dict.fromkeys(
+        ("no_json", "no_suggestion", "no_tags"), "Try another model, or an optimizer with another format of answers."
+    ),
 }
 
 

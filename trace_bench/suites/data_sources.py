@@ -142,7 +142,7 @@ def source_of(name: str) -> Source:
         ConfigError: there is none of that name.
     """
     if name not in SOURCES:
-        raise ConfigError(f"there is no collection {name!r}{hint(name, SOURCES)}; known are {' and '.join(SOURCES)}")
+        raise ConfigError(f"there is no collection {name!r}{hint(name, SOURCES)}")
     return SOURCES[name]
 
 

@@ -23,7 +23,7 @@ def schema(
     if name is None:
         for known in names:
             emit(known)
-    elif name not in names:
+    elif (name := name.removesuffix(".json")) not in names:
         raise ConfigError(f"there is no schema {name!r}; known are {', '.join(names)}")
     else:
         emit_block((folder / f"{name}.schema.json").read_text(encoding="utf-8").rstrip("\n"))

@@ -38,6 +38,8 @@ class Row:
 
     def value(self, column: str) -> Any:
         if column not in self:
+            if column in self._columns:
+                raise self.error(column, "is null")
             known = ", ".join(map(repr, self._columns))
             raise self.error(column, f"is missing; the row has {known or 'no columns'}")
         return self._columns[column]

@@ -99,6 +99,8 @@ def _content(source: Path) -> str:
     if source.suffix.lower() not in (".csv", ".jsonl", ".ndjson"):
         raise ConfigError(f"--prompt {source}: unknown extension; use .csv or .jsonl")
     try:
+        if source.exists() and not source.is_file():
+            raise ConfigError(f"{source}: is no file; give one of examples")
         if source.stat().st_size > MAX_TASK_BYTES // 2:
             raise ConfigError(f"{source}: has more than {MAX_TASK_BYTES >> 21} MiB; keep some of the examples")
         raw = source.read_bytes()
@@ -171,12 +173,16 @@ def _json_lines(source: Path, content: str, wanted: Sequence[str]) -> Iterator[t
         if not text.strip():
             continue
         try:
-            row = json.loads(text, object_pairs_hook=_once)
+            row = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{source}, line {line}: is not a JSON object: {error}") from None
         if not isinstance(row, dict):
             raise ConfigError(f"{source}, line {line}: is not a JSON object; give one on each line")
         yield line, row
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
