@@ -104,6 +104,8 @@ def test_the_image_follows_from_its_imports() -> None:
         (("--function", "evaluate.py:scores"), "defines no function 'scores' at its top level (found: score)"),
         (("--function", "bad.py:score"), "bad.py, line 1: is not Python"),
         (("--function", "none.py:score"), "none.py, line 1: score must take the program first: def score(program)"),
+        (("--function", "other.py:more"), "other.py, line 1: more is called with the program, and with seed=… if it"),
+        (("--function", "other.py:seeded"), "other.py, line 2: seeded is called with the program"),
         (("--function", "evaluate.py:score", "--direction", "up"), "--direction up: unknown direction; use maximize"),
         (("--function", "evaluate.py:score", "--program", "two.py"), "--program two.py: defines no function 't'"),
         (("--function", "evaluate.py:score", "--metric", "f1"), "--metric: is for another kind of task; add --prompt"),
@@ -114,6 +116,7 @@ def test_the_image_follows_from_its_imports() -> None:
 def test_what_does_not_fit_is_refused(options: tuple[str, ...], said: str) -> None:
     Path("bad.py").write_text("def score(:\n")
     Path("none.py").write_text("def score():\n    pass\n")
+    Path("other.py").write_text("def more(program, seed, other): ...\ndef seeded(program, seed, /): ...\n")
     Path("two.py").write_text("def a(): ...\ndef b(): ...\n")
     assert said in refused("new", "task", "t", *options)
     assert not Path("tasks").exists()

@@ -41,6 +41,12 @@ def task_texts(function: str, program: Path | None, direction: str, entry: str, 
     names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     if not source_scan.positional(scorer) or source_scan.positional(scorer)[0] == SEED:
         raise ConfigError(f"{path}, line {scorer.lineno}: {name} must take the program first: def {name}(program)")
+    needed = [each.arg for each, default in source_scan.defaults(scorer) if default is None][1:]
+    if set(needed) - {SEED} or SEED in {each.arg for each in arguments.posonlyargs}:
+        raise ConfigError(
+            f"{path}, line {scorer.lineno}: {name} is called with the program, and with seed=… if it takes one; give "
+            "each other argument a default"
+        )
     start = _PLACEHOLDER.format(entry=entry)
     if program is not None:
         defined = list(source_scan.functions(parsed(program)))
