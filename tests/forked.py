@@ -20,7 +20,7 @@ from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from pkgutil import walk_packages
+from pkgutil import iter_modules
 from typing import Any
 
 # What Python and the C library read once, when a process starts.
@@ -32,17 +32,29 @@ _server.set_forkserver_preload(["tests.preloaded"])
 
 def preload() -> None:
     """Import what commands import (in the server)."""
-    import trace_bench.cli
-
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    for module in walk_packages(trace_bench.cli.__path__, "trace_bench.cli."):
-        import_module(module.name)
     for name in (
-        "execution.run", "sandbox.local", "sandbox.docker_hosts", "suites.registry", "records.tables", "api",
-        "gateway.scripted", "kernel_server.evaluate", "images.build", "mirrors.registry",
+        "cli",
+        "cli.commands",
+        "analysis",
+        "audit",
+        "execution",
+        "planning",
+        "records",
+        "report",
+        "suites",
+        "trainers",
+    ):
+        package = import_module(f"trace_bench.{name}")
+        for module in iter_modules(package.__path__):
+            import_module(f"trace_bench.{name}.{module.name}")
+    for name in (
+        "sandbox.local", "sandbox.docker_hosts", "api", "gateway.scripted", "kernel_server.evaluate",
+        "images.build", "mirrors.registry",
     ):  # fmt: skip
         import_module(f"trace_bench.{name}")
-    import_module("pyarrow.parquet")
+    for name in ("pyarrow.parquet", "scipy.special", "scipy.stats", "pandas", "plotly.graph_objects", "jsonschema"):
+        import_module(name)
 
 
 def can_run(environment: Mapping[str, str]) -> bool:
