@@ -206,8 +206,7 @@ def plan_complete(
     plan = plan_run(inputs)
     if recording is None:
         found = search_costs(jobs, resolved.tasks, resolved.trainers)
-        said = budget_sentences(config, jobs, found, resolved.trainers)
-        plan = replace(plan, costs=found, notes=said)
+        plan = replace(plan, costs=found, notes=budget_sentences(config, jobs, found, resolved.trainers))
     plan = plan if suites is None else plan.of_suites(suites)
     return plan.without_unmet(require_all=inputs.require_all)
 
