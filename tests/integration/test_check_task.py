@@ -66,24 +66,3 @@ def test_arguments_shape_the_instances_that_programs_run_on(images: Path, tmp_pa
     assert score["given"]["name"] == "first_fit.py" and score["given"]["failed"] == 0
     assert row["bound"] <= score["given"]["score"] < 60
     assert [problem for problem in other["problems"] if "first_fit.py" not in problem] == [], "it has no n_items"
-
-
-def test_a_program_of_co_bench_runs_as_one_of_the_task(images: Path, tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs.py"
-    theirs.write_text(
-        "def solve(**kwargs):\n"
-        "    assert isinstance(kwargs['columns_info'][1][1], set)\n"
-        "    alone = [j for j, (_, rows) in kwargs['columns_info'].items() if len(rows) == 1]\n"
-        "    return {'selected_columns': alone}\n"
-    )
-    lacks = tmp_path / "lacks.py"
-    lacks.write_text("def solve(num_rows, **kwargs):\n    return {}\n")
-    task = "llm4ad:optimization/co_bench/set_partitioning_co_bench"
-    given = ("--program", str(theirs), "--program", str(lacks), "--set", "size=small")
-    done = cli("check-task", task, *given, "--co-bench", home=images)
-    assert done.returncode == 1, done.stderr
-    lines = [line for line in done.stdout.splitlines() if line.split()[0] in ("theirs.py", "template")]
-    assert len(lines) == 2 and "fails on" not in lines[1]
-    assert (
-        "problem: lacks.py fails on 8 of 8 instances: call failed: ValueError: the answer lacks the key" in done.stdout
-    )

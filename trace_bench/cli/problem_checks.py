@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from trace_bench.errors import ConfigError
 from trace_bench.execution.validate import ProblemCheck
 from trace_bench.records.gaps import gap
 from trace_bench.records.rows import GAP
-from trace_bench.suites.foreign import replay
 from trace_bench.suites.lint import lint
 from trace_bench.suites.spec import Task
 
@@ -109,23 +108,6 @@ def arguments_of(words: Sequence[str], option: str = "--set") -> dict[str, Any]:
         except ConfigError as error:
             raise ConfigError(f"{option} {word}: {error}") from None
     return found
-
-
-def programs_for(task: Task, sources: Mapping[str, str], *, co_bench: bool) -> dict[str, str]:
-    """`sources` as programs of `task`. With `co_bench` all are called as CO-Bench calls them, without it those whose
-    ``solve`` takes keywords alone.
-
-    Raises:
-        ConfigError: `co_bench`, and `task` has no counterpart there, or a program no ``solve``.
-    """
-
-    def is_theirs(source: str) -> bool:
-        return co_bench or (replay.takes_keywords(source) and replay.problem_of(task) is not None)
-
-    return {
-        name: replay.replayed(source, task, f"--program {name}") if is_theirs(source) else source
-        for name, source in sources.items()
-    }
 
 
 def programs_fields(check: ProblemCheck, task: Task) -> dict[str, Any]:

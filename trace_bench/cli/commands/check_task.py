@@ -23,9 +23,6 @@ Arguments = Annotated[
     list[str] | None,
     Option("--set", metavar="NAME=VALUE", help="Give tasks that take it this argument; may be repeated."),
 ]
-CoBench = Annotated[
-    bool, Option("--co-bench", help="Call your programs as CO-Bench does, also those without solve(**kwargs).")
-]
 
 
 def check_task(
@@ -41,7 +38,6 @@ def check_task(
         int | None, Option(metavar="NUMBER", parser=whole_number, help="Check this many tasks at a time.")
     ] = None,
     program: ProgramFiles = None,
-    co_bench: CoBench = False,
     argument: Arguments = None,
     as_json: Json = False,
 ) -> int:
@@ -49,7 +45,7 @@ def check_task(
 
     Example: trace-bench check-task --root my-tasks llm4ad:my_task
     """
-    from trace_bench.cli.problem_checks import arguments_of, programs_fields, programs_for, programs_of
+    from trace_bench.cli.problem_checks import arguments_of, programs_fields, programs_of
     from trace_bench.cli.signals import stopping
     from trace_bench.config import parse_config
     from trace_bench.config.resolve import resolve
@@ -64,7 +60,6 @@ def check_task(
     roots = root or []
     config = select(parse_config({"tasks": tasks, "trainers": ["NoOp"]}, overrides, file="check-task"), roots)
     resolved = resolve(config, roots)
-    theirs = {id: programs_for(task, sources, co_bench=co_bench) for id, task in resolved.tasks.items()}
     rows: list[dict[str, Any]] = []
 
     def found(check: ProblemCheck) -> None:
@@ -79,7 +74,7 @@ def check_task(
             found=found,
             stop_wanted=stop_wanted,
             until="programs",
-            programs=theirs,
+            programs=dict.fromkeys(resolved.tasks, sources),
         )
     failed = any(row["problems"] for row in rows)
     if as_json:
