@@ -184,7 +184,10 @@ def test_the_end_of_a_run_says_it_too(run: RunLayout, capsys: pytest.CaptureFixt
     text = capsys.readouterr().out
     assert "2 ± 1.4 !" in text and "!: 3 jobs are flagged" in text and "in no mean: 2 failed, 7 failed by" in text
     assert "Left out: 1 of 11 jobs, which are unprotected" in text and str(int(FAR)) not in text.split("\n\n")[0]
-    assert "\n4 of 12 jobs ok, 5 failed (3 by infrastructure), 2 interrupted, 1 skipped\n" in text
+    assert (
+        "\n4 of 12 jobs ok (1 cut off by the run's budget), 5 failed (3 by infrastructure), 2 interrupted, 1 skipped\n"
+        in text
+    )
     words = [line.split()[0] for line in text.splitlines() if line.startswith(("failed ", "broke "))]
     assert words == ["failed"] * 2 + ["broke"] * 3, "what says nothing of a trainer comes last, under another word"
     assert f"broke       {job_id(4)}" in text

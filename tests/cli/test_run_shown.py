@@ -275,6 +275,8 @@ def test_what_was_spent_is_said_where_anything_was(capsys: pytest.CaptureFixture
 
 def test_jobs_without_a_row_count_as_skipped() -> None:
     assert counts_text([row(job(1))], 3) == "1 of 3 jobs ok, 2 skipped"
+    cut = row(job(1)).model_copy(update={"cut_by_run_budget": True})
+    assert counts_text([cut], 2) == "1 of 2 jobs ok (1 cut off by the run's budget), 1 skipped"
     assert counts_text([row(job(1), stop_reason="interrupted")], 1) == "0 of 1 jobs ok, 1 interrupted"
 
 

@@ -93,7 +93,9 @@ def counts_text(rows: Sequence[Results], planned: int) -> str:
     others = "".join(
         f", {count} {worded.get(outcome, outcome)}" for outcome, count in counts.items() if outcome != "ok" and count
     )
-    return f"{counts['ok']} of {planned} jobs ok{others}"
+    cut = sum(row.cut_by_run_budget for row in rows)
+    some = f" ({cut} cut off by the run's budget)" if cut else ""
+    return f"{counts['ok']} of {planned} jobs ok{some}{others}"
 
 
 def _spent(rows: Sequence[Results], label: str) -> dict[str, str]:
