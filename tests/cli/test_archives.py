@@ -27,7 +27,7 @@ from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.pack import pack
 from trace_bench.records.tables import write_files_index
 
-EXPORT = {"table": None, "where": None, "unfinished": False, "ro_crate": False, "license_url": None, "force": False,
+EXPORT = {"table": None, "where": None, "unfinished": False, "force": False,
           "as_json": False}  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> RunLayout:
 
 
 def test_a_run_goes_to_another_machine_and_is_the_same_there(recorded: RunLayout, tmp_path: Path) -> None:
-    told = cli("export", str(recorded.root), "-o", "run.tar.gz", "--ro-crate", cwd=tmp_path)
+    told = cli("export", str(recorded.root), "-o", "run.tar.gz", cwd=tmp_path)
     assert (told.returncode, told.stderr) == (0, ""), told.stderr
     lines = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
     assert lines["sha256"] == subprocess.run(
@@ -49,7 +49,7 @@ def test_a_run_goes_to_another_machine_and_is_the_same_there(recorded: RunLayout
     done = cli("import", "run.tar.gz", "--runs-dir", "there", "--json", cwd=tmp_path)
     found = json.loads(done.stdout)
     assert (found["run_id"], found["digest"], found["already"]) == (recorded.run_id, lines["digest"], False)
-    assert lines["run"].endswith(f"({found['files']} files, {found['bytes']} bytes)"), "without the crate's own file"
+    assert lines["run"].endswith(f"({found['files']} files, {found['bytes']} bytes)")
     checked = cli("rebuild", "latest", "--runs-dir", "there", "--check", "--jobs", cwd=tmp_path)
     assert checked.returncode == 0 and "all" in checked.stdout
 
@@ -63,10 +63,8 @@ def test_export_refuses_in_a_sentence(run: RunLayout, tmp_path: Path) -> None:
         ("there.csv", {}, "it is there already; name another file, or overwrite it with --force"),
         (f"{text}/x.tar", {}, "it lies in the run itself"),
         ("x.csv", {"table": "score"}, "there is no table 'score'.*scores"),
-        ("x.csv", {"ro_crate": True}, "are for archives"),
         ("x.csv", {"where": "nonsense"}, "is no condition"),
         ("x.tar", {"where": "seed=1"}, "an archive is of the whole run"),
-        ("x.tar", {"license_url": "https://x"}, "give --ro-crate too"),
     ):
         place = tmp_path / output
         with pytest.raises(ConfigError, match=said):

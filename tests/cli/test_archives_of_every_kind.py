@@ -22,7 +22,7 @@ from trace_bench.records.reading import read_rows
 from trace_bench.records.rebuild import rebuild
 
 NO_RUNS = ("empty", "no_run", "file")
-WORK = ("archive", "crate", "table", "steps", "check", "diff", "gc")
+WORK = ("archive", "table", "steps", "check", "diff", "gc")
 """What leaves a run as it is."""
 
 
@@ -30,8 +30,7 @@ def commands(run: RunLayout, out: Path) -> dict[str, Callable[[], object]]:
     runs, text = run.root.parent, str(run.root)
 
     def export(name: str, **options: object) -> None:
-        plain = {"table": None, "where": None, "unfinished": True, "ro_crate": False, "license_url": None,
-                 "force": False, "as_json": False}  # fmt: skip
+        plain = {"table": None, "where": None, "unfinished": True, "force": False, "as_json": False}
         export_command(text, out / name, runs_dir=runs, **{**plain, **options})  # type: ignore[arg-type]
 
     def diff() -> None:
@@ -40,7 +39,6 @@ def commands(run: RunLayout, out: Path) -> dict[str, Callable[[], object]]:
 
     return {
         "archive": lambda: export("run.tar"),
-        "crate": lambda: export("crate.tar", ro_crate=True),
         "table": lambda: export("scores.parquet"),
         "steps": lambda: export("steps.csv", table="steps"),
         "check": lambda: rebuild_command(text, jobs=True, check=True, every=True, runs_dir=runs, as_json=True),
@@ -78,18 +76,15 @@ def test_every_kind_of_run(kind: str, recorded: RunLayout, tmp_path: Path) -> No
     assert kinds.tree(tmp_path / "runs") == before
     refused = {name for name in WORK if said[name]}
     expected = {
-        "going_on": {"archive", "crate", "check"},
-        "killed": {"crate"},  # without an index
-        "planned": {"crate", "diff"},
-        "without_manifest": {"crate", "diff"},
-        "damaged_manifest": {"crate", "table", "steps", "check", "diff"},
-        "damaged_lock": {"crate"},
+        "going_on": {"archive", "check"},
+        "planned": {"diff"},
+        "without_manifest": {"diff"},
+        "damaged_manifest": {"table", "steps", "check", "diff"},
         "damaged_row": {"table", "steps"},  # a check with --jobs derives it
         "damaged_record": {"check"},
-        "damaged_index": {"archive", "crate"},
-        "damaged_journal": {"crate"},
+        "damaged_index": {"archive"},
         "damaged_history": {"steps"},
-        "newer": {"archive", "crate", "table", "steps", "check", "diff"},
+        "newer": {"archive", "table", "steps", "check", "diff"},
         **dict.fromkeys(NO_RUNS, set(WORK) - {"gc"}),
     }.get(kind, set())
     assert refused == expected, {name: said[name] for name in refused ^ expected}

@@ -22,7 +22,7 @@ from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.planning.run_lock import lock_run
 from trace_bench.records import archive, removing
 from trace_bench.records import pack as packing
-from trace_bench.records.archive import CHECKSUMS, ArchiveLimits, extract
+from trace_bench.records.archive import CHECKSUMS, CRATE, ArchiveLimits, extract
 from trace_bench.records.digest import checksum_lines, index_digest
 from trace_bench.records.guard import IMPORTING, held_for_reading, is_in_use
 from trace_bench.records.pack import pack
@@ -263,6 +263,13 @@ def test_an_archive_that_is_not_what_its_checksums_say_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=said):
         extract(maker(**how), there)  # type: ignore[arg-type]
+
+
+def test_metadata_of_a_research_object_is_no_part_of_the_run(run: RunLayout, maker: Maker, there: Path) -> None:
+    """Archives of earlier versions can have it beside the run's folder."""
+    found = extract(maker(change=lambda content: content.update({CRATE: b"{}"})), there)
+    assert files(found.run.root) == files(run.root) and found.changed == ()
+    assert (found.files, found.bytes) == (len(files(run.root)), sum(map(len, files(run.root).values())))
 
 
 @pytest.mark.usefixtures("untouched")

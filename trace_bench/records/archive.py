@@ -27,6 +27,7 @@ from trace_bench.records.guard import IMPORTING, marked_in_use
 
 CHECKSUMS = "checksums.sha256"
 CRATE = "ro-crate-metadata.json"
+"""A description of the run that archives of earlier versions have, and is not read."""
 PIECE = 1 << 20
 """Bytes per read."""
 _MAGIC = slice(257, 262)

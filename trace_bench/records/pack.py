@@ -1,7 +1,7 @@
 """Packs a run into one file to send. Equal runs give equal bytes.
 
-The archive is a tar, or a tar under gzip, of plain files: the run's folder ``<run_id>/…``, optionally
-``ro-crate-metadata.json`` beside it, and last ``checksums.sha256``, which ``sha256sum -c`` reads.
+The archive is a tar, or a tar under gzip, of plain files: the run's folder ``<run_id>/…``, and last
+``checksums.sha256`` beside it, which ``sha256sum -c`` reads.
 `trace_bench.records.archive` unpacks it.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,14 +46,11 @@ class Exported:
     left_out: tuple[str, ...] = ()
 
 
-def pack(run: RunLayout, target: Path, *, beside: Mapping[str, bytes] | None = None) -> Exported:
+def pack(run: RunLayout, target: Path) -> Exported:
     """Write the archive of `run`; under gzip if the name of `target` ends in ``.gz`` or ``.tgz``.
 
     Left out are the salt, a request to cancel, unfinished files, and everything that is not a plain file. Equal runs
     give equal bytes under one version of zlib.
-
-    Args:
-        beside: additional files at the top of the archive, by name.
 
     Raises:
         ConfigError: the run has no valid id.
@@ -79,9 +75,6 @@ def pack(run: RunLayout, target: Path, *, beside: Mapping[str, bytes] | None = N
                     found[path], taken = _add_file(tar, run.root / path, f"{run_id}/{path}")
                     size += taken
                 sums = {f"{run_id}/{path}": digest for path, digest in found.items()}
-                for name, data in sorted((beside or {}).items()):
-                    _add(tar, name, io.BytesIO(data), len(data))
-                    sums[name] = hashlib.sha256(data).hexdigest()
                 listing = "".join(checksum_lines(sums)).encode("utf-8")
                 _add(tar, CHECKSUMS, io.BytesIO(listing), len(listing))
             raw.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,10 +35,6 @@ def export(
     unfinished: Annotated[
         bool, Option("--unfinished", help="Archive a run that is not finished, without its salt.")
     ] = False,
-    ro_crate: Annotated[bool, Option("--ro-crate", help="Add RO-Crate metadata to the archive.")] = False,
-    license_url: Annotated[
-        str | None, Option("--license", metavar="URL", help="Name the licence of the data in the RO-Crate metadata.")
-    ] = None,
     force: Annotated[bool, Option("--force", help="Overwrite a file that is there.")] = False,
     runs_dir: RunsDir = RUNS,
     as_json: Json = False,
@@ -56,12 +51,8 @@ def export(
     if name.endswith(ARCHIVES):
         if table is not None or where is not None:
             raise ConfigError("an archive is of the whole run: --table and --where are for .parquet and .csv")
-        _export_archive(
-            layout, output, unfinished=unfinished, ro_crate=ro_crate, license_url=license_url, as_json=as_json
-        )
+        _export_archive(layout, output, unfinished=unfinished, as_json=as_json)
     elif name.endswith(TABLES):
-        if ro_crate or license_url is not None:
-            raise ConfigError("--ro-crate and --license are for archives (.tar.gz, .tar)")
         _export_table(layout, output, table or "scores", where, as_json=as_json)
     else:
         known = ", ".join((*ARCHIVES, *TABLES))
@@ -77,16 +68,12 @@ def _refuse_place(layout: RunLayout, output: Path, *, force: bool) -> None:
         raise ConfigError(f"-o {output}: it is there already; name another file, or overwrite it with --force")
 
 
-def _export_archive(
-    layout: RunLayout, output: Path, *, unfinished: bool, ro_crate: bool, license_url: str | None, as_json: bool
-) -> None:
+def _export_archive(layout: RunLayout, output: Path, *, unfinished: bool, as_json: bool) -> None:
     from trace_bench.artifacts.versions import NewerRun
     from trace_bench.records.guard import held_for_reading
     from trace_bench.records.pack import pack
     from trace_bench.records.runs import describe
 
-    if license_url is not None and not ro_crate:
-        raise ConfigError("--license is said in the metadata; give --ro-crate too")
     with held_for_reading(layout):
         line = describe(layout)
         if line.state == "newer":
@@ -94,12 +81,7 @@ def _export_archive(
         if line.state != "finished" and not unfinished:
             why = f"it is damaged ({line.damage})" if line.damage else "it is not finished"
             raise ConfigError(f"{layout.root}: {why}; continue it, or export it as it is with --unfinished")
-        beside: Mapping[str, bytes] = {}
-        if ro_crate:
-            from trace_bench.records.crate import crate_metadata
-
-            beside = crate_metadata(layout, license_url)
-        made = pack(layout, output, beside=beside)
+        made = pack(layout, output)
         secret_files = _files_with_secrets(layout)
     if as_json:
         emit_json({"path": str(made.path), "sha256": made.sha256, "digest": made.digest, "run_id": layout.run_id,
