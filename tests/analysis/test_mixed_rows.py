@@ -133,7 +133,7 @@ def test_show_tells_them_apart_and_marks_what_is_flagged(run: RunLayout, capsys:
     _, header, row, left_out, unprotected = leaderboard.splitlines()
     assert "2 ± 1.4 !" in row and row.split()[header.split().index("seeds")] == "2/12"
     assert left_out == (
-        "seeds: those that count, of all; in no mean: 2 failed, 7 failed by infrastructure, were cut off or never ran, "
+        "seeds: counted/total; excluded from means: 2 failed, 7 failed by infrastructure, were cut off or never ran, "
         "1 unprotected"
     )
     assert unprotected == "Left out: 1 of 11 jobs, which are unprotected: a candidate could have written its own score."
@@ -182,7 +182,9 @@ def test_ls_has_a_column_for_each(run: RunLayout, capsys: pytest.CaptureFixture[
 def test_the_end_of_a_run_says_it_too(run: RunLayout, capsys: pytest.CaptureFixture[str]) -> None:
     print_outcome(run, ROWS, len(ROWS))
     text = capsys.readouterr().out
-    assert "2 ± 1.4 !" in text and "!: 3 jobs are flagged" in text and "in no mean: 2 failed, 7 failed by" in text
+    assert (
+        "2 ± 1.4 !" in text and "!: 3 jobs are flagged" in text and "excluded from means: 2 failed, 7 failed by" in text
+    )
     assert "Left out: 1 of 11 jobs, which are unprotected" in text and str(int(FAR)) not in text.split("\n\n")[0]
     assert (
         "\n4 of 12 jobs ok (1 cut off by the run's budget), 5 failed (3 by infrastructure), 2 interrupted, 1 skipped\n"

@@ -58,9 +58,9 @@ def test_export_refuses_in_a_sentence(run: RunLayout, tmp_path: Path) -> None:
     (tmp_path / "there.csv").write_text("")
     text = str(run.root)
     for output, options, said in (
-        ("out", {}, "known are .tar.gz, .tgz, .tar, .parquet, .csv"),
-        (".", {}, "it is no file"),
-        ("there.csv", {}, "it is there already; name another file, or overwrite it with --force"),
+        ("out", {}, "unknown extension; use one of .tar.gz, .tgz, .tar, .parquet, .csv"),
+        (".", {}, "it is not a file"),
+        ("there.csv", {}, "it exists; name another file, or overwrite it with --force"),
         (f"{text}/x.tar", {}, "it lies in the run itself"),
         ("x.csv", {"table": "score"}, "there is no table 'score'.*scores"),
         ("x.csv", {"where": "nonsense"}, "is no condition"),

@@ -75,7 +75,9 @@ def test_where_scorers_come_from_and_what_keeps_programs_is_no_strangers_to_say(
     snapshot = {key: value for key, value in snapshot.items() if key not in ("task_roots", *changes)}
     copy.config_snapshot.write_text(json.dumps({**snapshot, **changes}))
     recording = find_recording(str(copy.root), tmp_path, "here")
-    with pytest.raises(ConfigError, match="theirs was made on backend local, where its programs run as you: if it is "):
+    with pytest.raises(
+        ConfigError, match="theirs was made on backend local, whose programs run as you: pass --backend "
+    ):
         recording.config_alone({})
     config = recording.config_alone({"backend": "docker"})
     assert config.mirrors.mlflow is None and config.images.base is None
@@ -132,7 +134,10 @@ def test_a_difference_ends_with_1_and_is_named(place: Path, tmp_path: Path) -> N
         (("--replay", "gone"), "option --replay: there is no run 'gone' in runs"),
         (("--replay", ""), "option --replay: the name of the run is empty"),
         (("--replay", "/nowhere/run"), "option --replay: '/nowhere/run': there is no such folder"),
-        (("--replay", "RUN"), "say --backend local; if not, trace-bench reproduce makes it again in sandboxes"),
+        (
+            ("--replay", "RUN"),
+            "pass --backend local if you trust this run, or use trace-bench reproduce, which runs it in sandboxes",
+        ),
         (("--replay", "RUN", "--backend", "local", "--max-workers", "0"), "max_workers"),
         (("--replay", "RUN", "--config", "CONFIG"), "its seed is 9, and was 1"),
     ],

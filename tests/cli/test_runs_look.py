@@ -218,7 +218,7 @@ def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
     title, header, first, left_out = text.split("\n\n")[2].splitlines()
     assert title == "leaderboard" and first.split()[:3] == ["internal:numeric_param", "1", "NoOp"]
     assert first.split()[header.split().index("seeds")] == "1/2"
-    assert left_out == "seeds: those that count, of all; in no mean: 1 failed"
+    assert left_out == "seeds: counted/total; excluded from means: 1 failed"
     assert "leaderboard" not in shown("show", "latest", "--status", "ok", runs=runs)
 
 

@@ -231,7 +231,7 @@ def test_a_run_that_just_began_is_running(tmp_path: Path) -> None:
     [
         ("manifest", None, "manifest.json: it is missing"),
         ("manifest", "{}", "manifest.json: it does not begin like a manifest"),
-        ("manifest", "cut", "manifest.json: its end is missing"),
+        ("manifest", "cut", "manifest.json: the file is truncated"),
         ("lock", "{", "lock.json: it is not JSON"),
         ("lock", None, "lock.json: it is missing"),
         ("summary", '{"run_id": 1}', "summary.json: "),

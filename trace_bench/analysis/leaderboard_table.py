@@ -130,7 +130,7 @@ def left_out_sentence(rows: Sequence[LeaderboardRow]) -> str:
     parts += [f"{unfinished} failed by infrastructure, were cut off or never ran"] if unfinished else []
     unprotected = sum(row.seeds - row.jobs for row in rows) - failed - unfinished
     parts += [f"{unprotected} unprotected"] if unprotected else []
-    return f"seeds: those that count, of all; in no mean: {', '.join(parts)}"
+    return f"seeds: counted/total; excluded from means: {', '.join(parts)}"
 
 
 def run_html(run_id: str, rows: Sequence[Results], planned: int, spending: Sequence[str] = ()) -> str:

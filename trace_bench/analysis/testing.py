@@ -27,7 +27,7 @@ from scipy import special, stats
 from trace_bench.analysis.paired import EQUAL, Array, Effect, finite, without_rounding
 
 EXACT = 20_000
-"""All permutations are looked at up to so many."""
+"""Largest number of permutations that are enumerated exactly."""
 RESAMPLES = 9_999
 """Permutations drawn otherwise; for many tests more, as a small p must be possible …"""
 MOST_RESAMPLES = 99_999

@@ -142,7 +142,7 @@ def _described(
     """`ref` with its identity, and what a look inside shows."""
     identity = identity_in_engine(engine, ref)
     if identity is None:
-        raise EnvironmentUnavailable(f"the base {ref} has just vanished from the engine; build again")
+        raise EnvironmentUnavailable(f"the engine no longer lists the base {ref}; build again")
     seen = _look_inside(engine, ref)
     kind, version = seen["libc"]
     if seen["implementation"] != "cpython" or seen["python"] not in PYTHONS:

@@ -104,7 +104,7 @@ def build_on(base: Base, family: Family, engine: DockerClient, progress: Progres
         docker_build(engine, ref, worker_context(family), {"BASE": below, **family.arguments}, labels, progress)
         image = labelled_image(engine, ref, key)
     if image is None:
-        raise EnvironmentUnavailable(f"{ref} has just vanished from the engine; build again")
+        raise EnvironmentUnavailable(f"the engine no longer lists {ref}; build again")
     earlier = read_lock(home).images.get(family.name)
     same = earlier is not None and earlier.key == key and earlier.image_id == image["Id"]
     if earlier is not None and same and labelled_image(engine, earlier.ref, key) is not None:

@@ -51,7 +51,7 @@ class Evaluate(Protocol):
 
 
 class QueueFull(Exception):
-    """As many jobs wait as may."""
+    """The queue is full."""
 
 
 class QueueStopped(Exception):

@@ -71,7 +71,7 @@ def address(given: str | None, environ: Mapping[str, str]) -> tuple[str, dict[st
         parts = urlsplit(uri)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
     except ValueError:
-        raise ConfigError("mirror mlflow: the address of the server is none; write http://HOST:PORT") from None
+        raise ConfigError("mirror mlflow: invalid address of the server; write http://HOST:PORT") from None
     known.add([password, parts.password or "", f"{parts.username}:{parts.password}"])
     if parts.scheme not in ("http", "https") or not (user or password):
         return uri, {}

@@ -99,8 +99,8 @@ class Recording:
         run, backend = self.layout.run_id, self.snapshot.get("backend")
         if "backend" not in overrides and backend not in (None, "auto", "docker"):
             raise ConfigError(
-                f"{run} was made on backend {backend}, where its programs run as you: if it is yours, "
-                f"say --backend {backend}; if not, trace-bench reproduce makes it again in sandboxes"
+                f"{run} was made on backend {backend}, whose programs run as you: pass --backend "
+                f"{backend} if you trust this run, or use trace-bench reproduce, which runs it in sandboxes"
             )
         config = replace(self, snapshot=hardened(self.snapshot)).config(overrides)
         texts = (f"{key} of {run} is not taken over; {remedy}" for key, remedy in self._left_out(overrides))

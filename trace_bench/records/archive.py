@@ -118,7 +118,7 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
             yield piece
             piece = opened.read(PIECE)
     except EOFError:
-        raise CollectError("it is incomplete, its end is missing: get it again") from None
+        raise CollectError("the archive is truncated; download it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise CollectError(f"it is damaged ({error}): get it again") from None
 

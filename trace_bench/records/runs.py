@@ -306,7 +306,7 @@ def _head(run: RunLayout) -> _Head | None:
             raise HarnessError(f"{run.manifest}: it does not begin like a manifest ({key} is missing)")
         found.append(value[1].decode("utf-8", "replace"))
     if not end.rstrip().endswith(b"}"):
-        raise HarnessError(f"{run.manifest}: its end is missing")
+        raise HarnessError(f"{run.manifest}: the file is truncated")
     # The key of the manifest, and not of its first job.
     version = re.search(rb'"schema_version"\s*:\s*(\d{1,9})\b', start.split(b'"jobs"', 1)[0])
     return _Head(found[0], found[1], found[2], int(version[1]) if version else FIRST)

@@ -109,7 +109,7 @@ class Checkpoint:
             self._send(line)
 
     def end(self, reason: str) -> None:
-        """Keep nothing from now on."""
+        """Stop recording."""
         with self._lock:
             first, self._ended = not self._ended, self._ended or reason
         if first:

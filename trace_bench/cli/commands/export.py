@@ -56,16 +56,16 @@ def export(
         _export_table(layout, output, table or "scores", where, as_json=as_json)
     else:
         known = ", ".join((*ARCHIVES, *TABLES))
-        raise ConfigError(f"-o {output}: what is written goes by the end of the name; known are {known}")
+        raise ConfigError(f"-o {output}: unknown extension; use one of {known}")
 
 
 def _refuse_place(layout: RunLayout, output: Path, *, force: bool) -> None:
     if output.is_dir() or (output.exists() and not output.is_file()):
-        raise ConfigError(f"-o {output}: it is no file; name one that ends in {', '.join((*ARCHIVES, *TABLES))}")
+        raise ConfigError(f"-o {output}: it is not a file; name one that ends in {', '.join((*ARCHIVES, *TABLES))}")
     if output.resolve().is_relative_to(layout.root.resolve()):
         raise ConfigError(f"-o {output}: it lies in the run itself, which stays as it is; write it elsewhere")
     if output.exists() and not force:
-        raise ConfigError(f"-o {output}: it is there already; name another file, or overwrite it with --force")
+        raise ConfigError(f"-o {output}: it exists; name another file, or overwrite it with --force")
 
 
 def _export_archive(layout: RunLayout, output: Path, *, unfinished: bool, as_json: bool) -> None:
