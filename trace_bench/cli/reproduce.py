@@ -129,8 +129,7 @@ def score_again(prepared: Prepared) -> Reproduction:
 
 
 def print_pins(prepared: Prepared, score_only: bool) -> None:
-    """Print which jobs are repeated, and which versions and images differ here."""
-    """Print what is the same here as in the recording. All packages share one line."""
+    """Print which jobs are repeated, and which versions and images differ here. All packages share one line."""
     what = "saved states of" if score_only else "jobs of"
     run_id, backend = prepared.recording.layout.run_id, prepared.plan.backend.name
     emit(f"{what} {run_id}, {len(prepared.chosen)} jobs, on backend {backend}")
