@@ -157,6 +157,59 @@ def test_a_reference_that_fails_once_as_on_a_busy_machine_is_tried_again(
     assert [row.metrics_best["gap"] for row in read_rows(run.layout)] == [0.0]
 
 
+ECHO = {
+    "task.toml": '''
+title = "Echo"
+statement = "Write `echo(number)`, which returns a float. The score is to be maximized."
+interaction = "solve"
+entry = "echo"
+signature = """def echo(number: int) -> float:
+    ..."""
+[score]
+direction = "maximize"
+failure = -10.0
+[metrics.normalised]
+direction = "maximize"
+failure = 0.0
+range = [0.0, 1.0]
+doc = "nothing"
+[splits]
+train = 1
+validate = 3
+test = 0
+[candidates]
+template = "template.py"
+reference = "reference.py"
+alternatives = ["huge.py"]
+''',
+    "evaluator.py": """def instances(split, seed, count):
+    return list(range(count))
+
+
+def evaluate(program, number):
+    return program(number), "", {"normalised": 0.5}
+""",
+    **{
+        f"{name}.py": f"def echo(number: int) -> float:\n    return {value}\n"
+        for name, value in (("template", 1.0), ("reference", 2.0), ("huge", 1.7e308))
+    },
+}
+
+
+def test_scores_whose_sum_is_beyond_a_double_end_neither_a_run_nor_its_audit_or_report(tmp_path: Path) -> None:
+    folder, runs = tmp_path / "tasks" / "echo", ("--runs-dir", str(tmp_path / "runs"))
+    folder.mkdir(parents=True)
+    for name, text in ECHO.items():
+        (folder / name).write_text(text)
+    given = ("-t", "internal:echo", "--root", str(folder.parent), "--backend", "local", "-p", "num_steps=5")
+    done = cli("run", *given, "-T", "PrioritySearch", "-T", "NoOp", "--run-id", "huge", *runs, home=tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    rows = {row.trainer_id: row for row in read_rows(RunLayout(tmp_path / "runs" / "huge"))}
+    assert rows["PrioritySearch"].metrics_best["gap"] == rows["PrioritySearch"].score_best == 1.7e308
+    for command in (("audit", "huge"), ("report", "huge", "-o", str(tmp_path / "r.html")), ("results", "huge")):
+        assert cli(*command, *runs, home=tmp_path / "home").returncode == 0, command
+
+
 def test_a_config_without_gaps_scores_no_reference(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     entry = {"id": TASK, "eval_kwargs": SMALL}
