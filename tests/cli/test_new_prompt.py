@@ -127,7 +127,7 @@ def test_options_are_a_list_or_columns(tmp_path: Path) -> None:
         (b"", "e.csv", "e.csv: is empty; give a header"),
         (b"question,answer\n", "e.csv", "e.csv: has 0 different examples; a task needs at least 3"),
         (b"question,answer\na,b\nc,d\na,b\n", "e.csv", "has 2 different examples"),
-        (b'{"question": "a", "answer": NaN}\n', "e.jsonl", "line 1: is not a JSON object: NaN is no number of JSON"),
+        (b'{"question": "a", "answer": NaN}\n', "e.jsonl", "line 1: is not a JSON object: NaN is not a number of JSON"),
         (b'{"question": "a", "answer": null}\n', "e.jsonl", "column 'answer' is null"),
         (b"question,anser\na,b\n", "e.csv", "e.csv, line 1: has no column 'answer'; did you mean 'anser'"),
         (b"question,answer,answer\na,b,c\n", "e.csv", "e.csv, line 1: has two columns 'answer'; rename one"),
@@ -158,7 +158,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_place(text: bytes, name: str, 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--prompt", "pipe.csv"), "pipe.csv: is no file; give one of examples"),
+        (("--prompt", "pipe.csv"), "pipe.csv: is not a file; name a file of examples"),
         (("--prompt", "gone.csv"), "gone.csv: cannot be read: No such file"),
         (("--prompt", "examples.csv", "--metric", "exakt"), "--metric exakt: unknown metric; did you mean 'exact'"),
         (("--prompt", "examples.csv", "--metric", "choice"), "--metric choice needs --options COLUMN"),

@@ -197,9 +197,9 @@ def test_strict_fails_a_problem_without_trainable_parameters(tmp_path: Path) -> 
 
 def test_a_search_for_programs_is_told_from_a_task_without_one(tmp_path: Path) -> None:
     tasks, trainers = [NUMBER, {"id": "internal:code_param", "eval_kwargs": {"n_strings": 4}}], ["EoH", "NoOp"]
-    why = "is for no search over one program, as EoH: its trainable parameters are guess (float)"
+    why = "cannot be searched by EoH: expected a single trainable parameter of kind code, found guess (float)"
     done = check(tmp_path, tasks=tasks, trainers=trainers)
-    assert done.returncode == 0 and f"WARN task {NUMBER}: it {why}, and those runs will fail" in done.stdout
+    assert done.returncode == 0 and f"WARN task {NUMBER}: it {why}, and those jobs will fail" in done.stdout
     assert "OK task internal:code_param" in done.stdout
     done = check(tmp_path, "--strict", tasks=tasks, trainers=trainers)
     assert done.returncode == 1 and f"FAIL task {NUMBER}: task: no_program: {NUMBER} {why}" in done.stdout

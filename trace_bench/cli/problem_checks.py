@@ -37,8 +37,10 @@ def problem_text(check: ProblemCheck, *, with_kwargs: bool) -> str:
 
 def _warning(check: ProblemCheck) -> str | None:
     """The warning about a problem that builds."""
-    kind, why = check.warning
-    return f"it {why}, and {'those runs' if kind == 'no_program' else 'every run of it'} will fail" if kind else None
+    if (expected := check.expected_failure) is None:
+        return None
+    jobs = "those jobs" if expected.kind == "no_program" else "every run of it"
+    return f"it {expected.message}, and {jobs} will fail"
 
 
 def report_text(report: BuildReport) -> str:

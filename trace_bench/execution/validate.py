@@ -34,7 +34,7 @@ class ProblemCheck:
 
     Attributes:
         report: None if the problem did not build.
-        for_programs: trainers of the plan that refuse what is not one program.
+        for_programs: trainers of the plan that need a single trainable program.
     """
 
     task_id: str
@@ -45,21 +45,25 @@ class ProblemCheck:
 
     def strictly(self) -> ProblemCheck:
         """The same, where a problem that no job can search is a failure."""
-        if self.failure is not None or (kind := self.warning[0]) is None:
+        if (expected := self.expected_failure) is None:
             return self
-        message = f"{self.task_id} {self.warning[1]}"
-        return replace(self, failure=Failure(boundary=Boundary.TASK, kind=kind, message=message))
+        message = f"{self.task_id} {expected.message}"
+        return replace(self, failure=expected.model_copy(update={"message": message}))
 
     @property
-    def warning(self) -> tuple[str | None, str]:
-        """Why jobs of a problem that builds will fail: its kind, and the sentence after ``it``; (None, "") if none."""
-        trainable = [p for p in self.report.parameters if p.trainable] if self.report is not None else []
-        if self.report is not None and not trainable:
-            return "no_trainable_parameters", "has no trainable parameter"
-        if self.for_programs and trainable and [p.kind for p in trainable] != ["code"]:
-            kinds, who = ", ".join(f"{p.name} ({p.kind})" for p in trainable), ", ".join(self.for_programs)
-            return "no_program", f"is for no search over one program, as {who}: its trainable parameters are {kinds}"
-        return None, ""
+    def expected_failure(self) -> Failure | None:
+        """The failure of jobs on a problem that builds; its message continues a sentence about the task."""
+        if self.report is None:
+            return None
+        trainable = [p for p in self.report.parameters if p.trainable]
+        kind = message = ""
+        if not trainable:
+            kind, message = "no_trainable_parameters", "has no trainable parameter"
+        elif self.for_programs and [p.kind for p in trainable] != ["code"]:
+            found, who = ", ".join(f"{p.name} ({p.kind})" for p in trainable), ", ".join(self.for_programs)
+            kind = "no_program"
+            message = f"cannot be searched by {who}: expected a single trainable parameter of kind code, found {found}"
+        return Failure(boundary=Boundary.TASK, kind=kind, message=message) if kind else None
 
 
 def check_problems(

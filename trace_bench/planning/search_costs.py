@@ -15,7 +15,7 @@ from typing import Any
 from trace_bench.artifacts.records import ModelPrices
 from trace_bench.config.models import BudgetConfig, RunConfig
 from trace_bench.errors import ConfigError
-from trace_bench.matrix import STUB, Job
+from trace_bench.matrix import Job
 from trace_bench.suites.spec import Task
 from trace_bench.trainers.base import Costs, Trainer, is_endless
 
@@ -178,7 +178,8 @@ def check_an_end(
     for job in jobs:
         trainer, model = trainers.get(job.trainer_id), str(job.model["id"])
         price = prices.get(model)
-        free = model == STUB["id"] or (price is not None and not (price.prompt or price.completion))
+        # A stub has no provider, whatever a config calls it.
+        free = "provider" not in job.model or (price is not None and not (price.prompt or price.completion))
         if free and trainer is not None and is_endless(trainer.params, job.params):
             raise ConfigError(
                 f"{config.source.where(('budget', 'usd'))}: calls of {model} cost nothing, so that {job.trainer_id} "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,31 +32,28 @@ def gap(
 ) -> float | None:
     """The sum of (score - template) over the sum of (best - template); larger is better.
 
-    None where `best` is in sum no better than `template`, or the quotient is no finite number.
+    None where `best` is in sum no better than `template`, or the quotient is not finite.
 
     >>> gap([2.0, 3.0], [1.0, 1.0], [3.0, 3.0], "maximize"), gap([1.0], [1.0], [1.0], "maximize")
     (0.75, None)
     """
+    above: float | Fraction
+    span: float | Fraction
     try:
-        span = math.fsum(b - t for b, t in zip(best, template, strict=True))
-        if (span if direction == "maximize" else -span) <= 0:
-            return None
-        value = math.fsum(s - t for s, t in zip(scores, template, strict=True)) / span
+        above, span = (math.fsum(v - t for v, t in zip(values, template, strict=True)) for values in (scores, best))
+        finite = math.isfinite(above) and math.isfinite(span)
     except (OverflowError, ValueError):  # a sum beyond a double, or of both infinities
-        return _exact_gap(scores, template, best, direction)
-    return value + 0.0 if math.isfinite(value) else _exact_gap(scores, template, best, direction)  # not -0.0
-
-
-def _exact_gap(
-    scores: Sequence[float], template: Sequence[float], best: Sequence[float], direction: Direction
-) -> float | None:
-    above = sum(map(Fraction, template))
-    span = sum(map(Fraction, best)) - above
+        finite = False
+    if not finite:
+        start = sum(map(Fraction, template))
+        above, span = (sum(map(Fraction, values)) - start for values in (scores, best))
     if (span if direction == "maximize" else -span) <= 0:
         return None
-    with suppress(OverflowError):
-        return float((sum(map(Fraction, scores)) - above) / span)
-    return None
+    try:
+        value = float(above / span)
+    except OverflowError:
+        return None
+    return value + 0.0 if math.isfinite(value) else None  # not -0.0
 
 
 _METRIC = MetricSpec(direction="maximize", failure=-1.0)

@@ -6,7 +6,6 @@ quote its score.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from trace_bench.artifacts.calls import SCORE_PHASE, Usage
 from trace_bench.artifacts.outputs import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results
+from trace_bench.worker.objective import finite_mean
 
 FLAGS: Mapping[str, str] = {
     "claim_differs": "training said of a saved state what the scorer did not find on the same examples",
@@ -64,7 +64,7 @@ def integrity_report(
         signs=said.signs,
         candidates=said.candidates,
         scorer_files=said.scorer_files,
-        found={kind: _mean(scores) for kind, scores in scored.items()},
+        found={kind: finite_mean(scores) for kind, scores in scored.items()},
         flags=tuple(flag for flag in FLAGS if raised[flag]),
     )
 
@@ -126,15 +126,6 @@ def _scored(result: WorkerResult, kind: StateKind, claim: Claim) -> list[float]:
     return [official[i] for i in claim.examples]
 
 
-def _mean(scores: Sequence[float]) -> float:
-    """The mean, which is finite for finite scores also if their sum is not."""
-    plain = sum(scores) / len(scores)
-    if math.isfinite(plain):
-        return plain
-    largest = max(abs(score) for score in scores)
-    return largest * (math.fsum(score / largest for score in scores) / len(scores))
-
-
 def _differs(claimed: float, scores: Sequence[float], tolerance: float) -> bool:
     """Whether `claimed` cannot be the mean of `scores`, each of which can differ by `tolerance` of itself.
 
@@ -144,5 +135,5 @@ def _differs(claimed: float, scores: Sequence[float], tolerance: float) -> bool:
     if tolerance >= 1:
         return False
     rounding = 4 * len(scores) * sys.float_info.epsilon
-    allowed = (tolerance / (1 - tolerance) + rounding) * _mean([abs(score) for score in scores])
-    return abs(claimed / 2 - _mean(scores) / 2) > allowed / 2  # halves: the difference may be beyond a double
+    allowed = (tolerance / (1 - tolerance) + rounding) * finite_mean([abs(score) for score in scores])
+    return abs(claimed / 2 - finite_mean(scores) / 2) > allowed / 2  # halves: the difference may be beyond a double

@@ -100,7 +100,7 @@ def _content(source: Path) -> str:
         raise ConfigError(f"--prompt {source}: unknown extension; use .csv or .jsonl")
     try:
         if source.exists() and not source.is_file():
-            raise ConfigError(f"{source}: is no file; give one of examples")
+            raise ConfigError(f"{source}: is not a file; name a file of examples")
         if source.stat().st_size > MAX_TASK_BYTES // 2:
             raise ConfigError(f"{source}: has more than {MAX_TASK_BYTES >> 21} MiB; keep some of the examples")
         raw = source.read_bytes()
@@ -182,7 +182,7 @@ def _json_lines(source: Path, content: str, wanted: Sequence[str]) -> Iterator[t
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -104,15 +105,9 @@ class _Guide:
         with tempfile.TemporaryDirectory() as folder, self.world.entered(), session.entered(self.session):
             program = Path(folder) / "program.py"
             program.write_text(source, encoding="utf-8")
-            try:
-                if self.path.name == "evaluate.py":
-                    return self._shinka(program, Path(folder) / "results")
-                return self._openevolve(program)
-            except (CandidateError, ProblemError):
-                raise
-            except Exception as error:  # of a value that came from the program
-                why = str(error) if type(error).__module__ == "builtins" else type(error).__name__
-                raise CandidateError("score", f"the evaluator's result cannot be read: {why}") from error
+            if self.path.name == "evaluate.py":
+                return self._shinka(program, Path(folder) / "results")
+            return self._openevolve(program)
 
     def _called(self, name: str, *arguments: object) -> Any:
         """The result of a function of the evaluator, which runs the program."""
@@ -132,13 +127,15 @@ class _Guide:
             now = getattr(result, "metrics", result)
             if not isinstance(now, Mapping):
                 raise ProblemError(f"{place(self.path)}: {name}() returned {type(now).__name__}; a dict is expected")
-            metrics |= now
-            artifacts |= dict(getattr(result, "artifacts", {}) or {})
-            least = thresholds[number] if number < len(thresholds) else None
-            if number + 1 < len(names) and least is not None and _score(now) < least:
-                said = f" It stopped after {name}, whose score must be at least {least:g}."
-                break
-        return _score(metrics), _feedback(metrics, artifacts) + said
+            with _reading():
+                metrics |= now
+                artifacts |= dict(getattr(result, "artifacts", {}) or {})
+                least = thresholds[number] if number < len(thresholds) else None
+                if number + 1 < len(names) and least is not None and _score(now) < least:
+                    said = f" It stopped after {name}, whose score must be at least {least:g}."
+                    break
+        with _reading():
+            return _score(metrics), _feedback(metrics, artifacts) + said
 
     def _shinka(self, program: Path, results: Path) -> tuple[float, str]:
         results.mkdir()
@@ -147,14 +144,27 @@ class _Guide:
         if correct.get("correct") is not True:
             raise CandidateError("score", f"the program is not correct: {correct.get('error') or 'no reason given'}")
         words = metrics.pop("text_feedback", "")
-        return _score(metrics), _feedback(metrics, {"text_feedback": words} if words else {})
+        with _reading():
+            return _score(metrics), _feedback(metrics, {"text_feedback": words} if words else {})
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Around what calls methods of values that the program made: what they raise is the candidate's failure."""
+    try:
+        yield
+    except CandidateError:
+        raise
+    except Exception as error:
+        why = str(error) if type(error).__module__ == "builtins" else type(error).__name__
+        raise CandidateError("score", f"the evaluator's result cannot be read: {why}") from error
 
 
 def _score(metrics: Mapping[str, Any]) -> float:
     """``combined_score``, else the mean of all numbers.
 
     Raises:
-        CandidateError: it is no number, or there are none.
+        CandidateError: ``combined_score`` is not a number, or there are no numbers.
     """
     numbers = {k: float(v) for k, v in metrics.items() if _is_number(v)}
     if not numbers or (COMBINED in metrics and COMBINED not in numbers):

@@ -63,7 +63,7 @@ def within(seconds: float) -> Iterator[None]:
             raise _Late
         return again
 
-    before = signal.signal(signal.SIGALRM, late) if alarm else None
+    before, tracer = signal.signal(signal.SIGALRM, late) if alarm else None, sys.gettrace()
     if alarm:
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds / 10)
     try:
@@ -77,5 +77,5 @@ def within(seconds: float) -> Iterator[None]:
     finally:
         if alarm:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            sys.settrace(None)
+            sys.settrace(tracer)
             signal.signal(signal.SIGALRM, before)
