@@ -33,7 +33,10 @@ def said(spent: dict[str, tuple[float, float]], **change: Any) -> str:
 
 def test_searches_that_no_budget_ended_and_that_spent_differently_are_told_apart() -> None:
     text = said(FAR)
-    assert text == "EoH asked the model 227 times a job, PrioritySearch 18: set --budget to compare on equal terms."
+    assert (
+        text
+        == "EoH asked the model 227 times a job, PrioritySearch asked 18 times: set --budget to compare on equal terms."
+    )
 
 
 def test_a_budget_that_ends_them_all_makes_them_equal_in_one_kind() -> None:
@@ -47,7 +50,9 @@ def test_a_budget_that_not_all_reach_is_no_common_one() -> None:
     rows = rows_of({"EoH": (60, 70), "PrioritySearch": (18, 39)})
     rows[0] = rows[0].model_copy(update={"stop_reason": "budget"})
     (text,) = spending_sentences(None, rows)
-    assert text.endswith("PrioritySearch 18: not all reach the budget, and a smaller one compares on equal terms.")
+    assert text.endswith(
+        "PrioritySearch asked 18 times: not all reach the budget, and a smaller one compares on equal terms."
+    )
 
 
 def test_spending_that_is_equal_by_chance_in_one_kind_alone_is_no_equal_terms() -> None:
@@ -57,7 +62,7 @@ def test_spending_that_is_equal_by_chance_in_one_kind_alone_is_no_equal_terms() 
 
 def test_who_asks_no_model_is_compared_by_evaluations() -> None:
     text = said({"RandomProposals": (0, 10), "PrioritySearch": (18, 39)})
-    assert text.startswith("PrioritySearch made 39 evaluations a job, RandomProposals 10: ")
+    assert text.startswith("PrioritySearch made 39 evaluations a job, RandomProposals made 10: ")
 
 
 def test_a_baseline_without_a_search_is_not_compared() -> None:
@@ -76,14 +81,14 @@ def test_variants_and_models_are_named_where_they_differ() -> None:
     rows = rows_of({"a": (50, 5), "b": (5, 5)}, trainer_id="EoH")
     rows = [row.model_copy(update={"variant": f"num_steps={n}"}) for n, row in enumerate(rows)]
     assert spending_sentences(None, rows)[0].startswith(
-        "EoH num_steps=0 asked the model 50 times a job, EoH num_steps=1 5"
+        "EoH num_steps=0 asked the model 50 times a job, EoH num_steps=1 asked 5 times"
     )
 
 
 def test_the_names_of_a_comparison_are_its_parts() -> None:
     rows = rows_of(FAR)
     jobs = [Spending(name, "task", row) for name, row in zip(("old", "new"), rows, strict=True)]
-    assert spread_sentence(jobs).startswith("old asked the model 227 times a job, new 18")
+    assert spread_sentence(jobs).startswith("old asked the model 227 times a job, new asked 18 times")
 
 
 @pytest.mark.parametrize(

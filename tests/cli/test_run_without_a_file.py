@@ -337,7 +337,9 @@ def test_tables_say_who_spent_more_and_who_had_no_room(tmp_path: Path) -> None:
     apart = here(*run, "--budget", "none", "--run-id", "apart", "-p", "PrioritySearch.num_steps=1")
     assert apart.returncode == 0
     sentence = re.search(
-        r"^BestOfN asked the model \d+ times a job, PrioritySearch \d+: set --budget .*$", apart.stdout, re.M
+        r"^BestOfN asked the model \d+ times a job, PrioritySearch asked \d+ times: set --budget .*$",
+        apart.stdout,
+        re.M,
     )
     assert sentence
     for command in (("show",), ("results",), ("compare", "--by", "trainer")):

@@ -23,8 +23,11 @@ from trace_bench.records.rows import is_final
 
 TOLERANCE = 0.2
 """Spending that differs by at most this part of the larger one is the same: a budget ends at a whole proposal."""
-_KINDS = {"llm_calls": "asked the model {} times a job", "evaluations": "made {} evaluations a job"}
-"""Kinds that are worded, and how."""
+_KINDS = {
+    "llm_calls": ("asked the model {} times a job", "asked {} times"),
+    "evaluations": ("made {} evaluations a job", "made {}"),
+}
+"""Kinds that are worded: first of the configuration that spent most, then of the one that spent least."""
 _OF_BUDGETS = ("total_tokens", "cost_usd", "train_seconds")
 """Kinds that a budget may have besides."""
 SPENT = ("stop_reason", "resolved_trainer_kwargs", "scoring_calls", "search_answers", *_KINDS, *_OF_BUDGETS)
@@ -79,7 +82,10 @@ def spread_sentence(jobs: Iterable[Spending]) -> str:
     spent = {kind: _spent(shared, kind) for kind in _KINDS}
     apart = max(_KINDS, key=lambda kind: (min(spent[kind].values()) > 0, _ratio(spent[kind].values())))
     most, least = (pick(spent[apart], key=spent[apart].__getitem__) for pick in (max, min))
-    said = f"{most} {_KINDS[apart].format(_number(spent[apart][most]))}, {least} {_number(spent[apart][least])}"
+    said = ", ".join(
+        f"{name} {words.format(_number(spent[apart][name]))}"
+        for name, words in zip((most, least), _KINDS[apart], strict=True)
+    )
     remedy = "not all reach the budget, and a smaller one compares" if any(limited) else "set --budget to compare"
     return f"{said}: {remedy} on equal terms."
 
