@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked, unflushed
+from tests import forked
 from tests.integration.cli import cli, environment, start, started
 
 
@@ -53,17 +53,6 @@ def test_one_that_is_killed_says_by_which_signal(tmp_path: Path) -> None:
     with start(*WATCH, home=tmp_path, cwd=tmp_path) as process:
         process.kill()
         assert process.wait(timeout=60) == -signal.SIGKILL
-
-
-def test_files_are_flushed_with_full_alone(full: bool) -> None:
-    assert (unflushed.VARIABLE in os.environ) is not full
-    with Path(__file__).open() as closed:
-        descriptor = closed.fileno()
-    if full:
-        with pytest.raises(OSError):
-            os.fsync(descriptor)
-    else:
-        os.fsync(descriptor)
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LD_PRELOAD", "LC_ALL"])

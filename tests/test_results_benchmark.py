@@ -49,14 +49,6 @@ def test_a_large_run_is_of_the_jobs_it_plans_and_fits_its_schemas(
     assert "306 jobs, 6,120 steps" in shown and "ls, exit code 0" in shown and "results, exit code 0" in shown
 
 
-def test_listing_many_runs_is_compared_with_listing_as_many_as_are_printed(
-    benchmark: Any, recorded: RunLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    benchmark.measure_runs(recorded, tmp_path, 25)
-    assert "ls of 25 runs" in (shown := capsys.readouterr().out) and "ratio" in shown
-    assert len(list((tmp_path / "list-25").iterdir())) == 25
-
-
 @pytest.mark.slow
 def test_an_audit_of_a_large_run_finds_nothing(benchmark: Any, recorded: RunLayout, tmp_path: Path) -> None:
     run = RunLayout(tmp_path / "runs" / "large")

@@ -31,8 +31,8 @@ TRIES, FEW = 200, 40
 
 
 @pytest.fixture
-def tries(full: bool) -> int:
-    return TRIES if full else FEW
+def tries(request: pytest.FixtureRequest) -> int:
+    return TRIES if request.config.getoption("--full") else FEW
 
 
 def attack(image: str, program: str, *, weaker: tuple[str, ...] = (), slot: int = 0, **asked: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.artifacts.archives import GOOD, archive, chunked, member, of_files, raw_header
@@ -375,7 +375,6 @@ def _contained(folder: Path) -> None:
         assert ".collecting-" not in str(path)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=3000))
 def test_random_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     folder = tmp_path_factory.mktemp("fuzz")
@@ -403,7 +402,6 @@ def _repair_checksums(data: bytearray) -> None:
             data[at + 148 : at + 156] = b"%06o\0 " % sum(block)
 
 
-@settings(max_examples=400, deadline=None)
 @given(mutations, st.booleans(), st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]), st.integers(1, 2000))
 def test_mutated_archives_are_collected_or_refused_but_never_crash(
     tmp_path_factory: pytest.TempPathFactory,
@@ -438,7 +436,6 @@ def test_mutated_archives_are_collected_or_refused_but_never_crash(
         assert found == dict(got.files)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(["result.json", "states.json", "events.jsonl", "state_history.jsonl"]),
     st.integers(0, 2000),

@@ -28,7 +28,6 @@ names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True) | st.sampl
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.dictionaries(names, values, max_size=4))
 def test_a_state_reads_back_exactly(state: dict[str, Any]) -> None:
     again = load_state(dump_state(state))

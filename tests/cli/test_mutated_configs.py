@@ -76,7 +76,6 @@ VALUES = st.recursive(
 SIGNS = ("\t", "\n", ": ", "- ", "{", "}", "[", "]", '"', "'", "!!", "!x", "&a ", "*a", "*small", "<<: ", "#", "|\n",
          "? ", ",", "%", "@", "---\n", "\x00", "\u2028", "é", "😀", "\ufeff", "0x", "1e999", ".nan", "~")  # fmt: skip
 HERE = settings(
-    max_examples=250,
     derandomize=True,
     database=None,
     deadline=None,

@@ -14,7 +14,6 @@ import pytest
 
 from tests.cli.conftest import NO_ENGINE, refused
 from tests.integration.cli import Done, cli, run, start, write_config
-from tests.thinning import thinned
 from trace_bench.artifacts.schema import validate as fits_schema
 
 NUMBER = "internal:numeric_param"
@@ -270,7 +269,7 @@ def test_without_an_engine_it_ends_with_3(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json"]
 
 
-@pytest.mark.parametrize("number", thinned([signal.SIGINT, signal.SIGTERM], every=2))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     marker = tmp_path / "building"
     root = write_task(tmp_path, "slow", f"def build(c):\n    open({str(marker)!r}, 'w').close()\n    time.sleep(600)")

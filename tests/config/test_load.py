@@ -250,7 +250,7 @@ def loads_or_is_refused(path: Path) -> None:
     assert parse_config(config.to_snapshot()) == config
 
 
-HERE = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HERE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @HERE

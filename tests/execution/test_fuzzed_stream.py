@@ -92,14 +92,14 @@ def check(data: bytes, size: int, *, adopt: bool) -> None:
     converse(data, size, adopt=adopt)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(streams(), st.sampled_from([1, 7, 1000, 1 << 20]), st.booleans())
 def test_any_stream_ends_in_a_result_or_in_an_error_of_its_own(data: bytes, size: int, adopt: bool) -> None:
     check(data, max(size, len(data) // 2000 + 1), adopt=adopt)
 
 
 @pytest.mark.slow
-@settings(max_examples=4_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(streams(), st.sampled_from([7, 1000, 1 << 20]), st.booleans())
 def test_thousands_of_streams(data: bytes, size: int, adopt: bool) -> None:
     check(data, max(size, len(data) // 2000 + 1), adopt=adopt)

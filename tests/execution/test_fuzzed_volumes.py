@@ -136,20 +136,20 @@ def test_the_volume_that_is_damaged_is_a_good_one(tmp_path: Path) -> None:
     assert row.integrity_flags == "suspicious_source"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(changed)
 def test_damaged_volumes_have_one_record_and_tables(changes: tuple[list[Any], list[Any]]) -> None:
     check(changes, read=False)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(changed)
 def test_damaged_volumes_can_be_looked_at(changes: tuple[list[Any], list[Any]]) -> None:
     check(changes, read=True)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(changed)
 def test_hundreds_of_damaged_volumes_can_be_looked_at(changes: tuple[list[Any], list[Any]]) -> None:
     check(changes, read=True)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_bench.gateway.host_limits import HostLimits, Permit
@@ -265,7 +265,6 @@ def test_threads_of_one_process_never_exceed_the_calls_at_a_time(tmp_path: Path)
     assert most <= 3
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     per_minute=st.sampled_from([0.7, 1.0, 3.0, 7.5]),
     tokens=st.sampled_from([50, 1000]),

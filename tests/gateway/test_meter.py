@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gateway.conftest import STUB, OpenScope, chat, error
@@ -88,7 +88,6 @@ _ids = itertools.count(1)
 # ------------------------------------------------------------------------------------------------------ what is counted
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_all_that_was_used_is_the_sum_over_the_cassette(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     cassette = tmp_path_factory.mktemp("traffic") / "llm.jsonl"

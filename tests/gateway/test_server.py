@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gateway.conftest import STUB, OpenScope, chat, error, suggestion
@@ -412,7 +412,6 @@ bodies = st.dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     body=st.binary(max_size=60) | bodies.map(lambda b: json.dumps(b).encode()),
     path=st.sampled_from([*POST_PATHS, "/v1/models", "/v1/models/%ff", "/x?"]) | ANY_TEXT,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gateway.conftest import STUB, OpenScope, chat
@@ -257,7 +257,6 @@ answers = st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(body=answers, status=st.sampled_from([200, 400, 422]), stream=st.booleans(),
        path=st.sampled_from([CHAT, COMPLETIONS, RESPONSES]))  # fmt: skip
 def test_whatever_a_provider_says_is_passed_on_in_some_form(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gateway.conftest import STUB, OpenScope, chat, encode_variables, error, suggestion
@@ -126,7 +126,6 @@ def test_nothing_changes_where_nothing_can() -> None:
     assert propose([Variable("f", "code", "a"), Variable("x", "float", 1.0, (1.0, 1.0))], Draws(1, "s")) == {}
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.permutations(range(12)), st.integers(1, 4))
 def test_answers_do_not_depend_on_order_or_threads(order: list[int], threads: int) -> None:
     provider = StubProvider()
@@ -283,7 +282,6 @@ def test_an_unusable_variables_header_is_refused_with_a_sentence(open_scope: Ope
     assert said["message"].startswith("the header X-Trace-Bench-Variables is unusable: ")
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=300))
 def test_any_bytes_for_variables_are_answered_or_refused(data: bytes) -> None:
     header = base64.b64encode(zlib.compress(data)).decode()

@@ -75,12 +75,12 @@ def test_the_salt_is_published_when_the_run_is_over(smoke: dict[str, Any]) -> No
     assert len(lock["salt"]) == 32 and set(lock["images"]) == {"core", "llm4ad"}
 
 
-def test_every_shipped_task_builds_and_scores_under_noop(full: bool, images: Path, tmp_path: Path) -> None:
+def test_every_shipped_task_builds_and_scores_under_noop(images: Path, tmp_path: Path) -> None:
     listed = cli("list-tasks", "--bench", "internal,trace_examples").stdout.split()
     tasks = [t for t in listed if t != "internal:non_trainable"]
     assert len(tasks) == 11
     # Of the 65 others some, which tests/suites scores without containers; all of them under --full (test_llm4ad).
-    tasks += KINDS if full else KINDS[:2]
+    tasks += KINDS
     got = run(tmp_path, images, tasks=tasks, trainers=["NoOp"], max_workers=2,
               splits={"train": 1, "validate": 1, "test": 1})  # fmt: skip
     assert got["code"] == 0, [(r["task_id"], r["feedback"]) for r in got["jobs"] if r["status"] != "ok"]

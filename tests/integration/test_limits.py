@@ -16,7 +16,6 @@ from tests.integration.cli import TASKS, cli, environment, run, write_config
 from tests.integration.files import check_files, paid_calls
 from tests.integration.test_interruption import containers, wait_for
 from tests.memory_group import memory_group
-from tests.thinning import slow_is_asked
 from trace_bench.artifacts.layout import RunLayout
 
 pytestmark = pytest.mark.docker
@@ -59,6 +58,13 @@ class Jobs:
         job = self.layout.job(self.row(who, deed)["job_id"])
         result = json.loads((job.attempt_out(1) / "result.json").read_text())
         return {e["id"]: (e["score"], e["feedback"]) for e in result["scores"]["initial"]["examples"]}
+
+
+def slow_is_asked(request: pytest.FixtureRequest) -> bool:
+    """True if a collected test of this module is slow: a fixture then prepares what those tests need."""
+    own = request.node.nodeid.partition("::")[0]
+    items = [item for item in request.session.items if item.nodeid.partition("::")[0] == own]
+    return any(item.get_closest_marker("slow") for item in items)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tests.analysis.poison import poisoned
-from tests.thinning import thinned
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.report import Report, page, read_source
 
@@ -139,7 +138,7 @@ return [...document.querySelectorAll(arguments[0])].map(box);
 """
 
 
-@pytest.mark.parametrize("width", thinned([1280, 1920], every=2))
+@pytest.mark.parametrize("width", [1280, 1920])
 def test_the_layout_of_the_page(browser: Any, opened: Open, copied: RunLayout, width: int) -> None:
     with_long_names(copied)
     height = 800 if width == 1280 else 1080

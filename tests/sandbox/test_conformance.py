@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.sandbox.conformance import CHECKS, Check, Lab
-from tests.thinning import thinned
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("check", thinned(CHECKS, every=2), ids=lambda check: check.name)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_docker(docker_lab: Lab, check: Check) -> None:
     _pass(docker_lab, check)
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_bench.errors import SandboxError
@@ -145,7 +145,6 @@ DEMAND = st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans())
     st.sets(st.sampled_from(GPUS)),
     st.sets(st.integers(0, 1)),
 )
-@settings(max_examples=60)
 def test_any_sequence_of_demands_gets_what_is_free_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[int, tuple[int, int, bool] | int]],

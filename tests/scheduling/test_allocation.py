@@ -207,7 +207,7 @@ HOSTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(HOSTS, st.lists(SANDBOXES, min_size=1, max_size=5), st.data())
 def test_every_job_has_its_turn_and_no_limit_is_passed(
     hosts: list[Host], kinds: list[SandboxConfig], data: st.DataObject

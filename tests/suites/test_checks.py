@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -55,7 +55,6 @@ CHECKS: list[Callable[[Any], Any]] = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
 @given(value=hostile)
 def test_a_check_returns_or_raises_candidate_error_and_nothing_else(value: Any) -> None:
     for check in CHECKS:
@@ -66,7 +65,6 @@ def test_a_check_returns_or_raises_candidate_error_and_nothing_else(value: Any) 
             assert len(error.message) < 300
 
 
-@settings(max_examples=200, deadline=None)
 @given(value=hostile)
 def test_what_passes_is_what_was_asked_for(value: Any) -> None:
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_bench.resources import data_dir
@@ -101,7 +101,6 @@ def test_a_tolerated_overlap_gains_nothing() -> None:
     assert "reach outside" in refusal(swollen, 4)
 
 
-@settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 12), size=st.floats(0.0, 3e-9))
 def test_an_accepted_score_is_that_of_a_strictly_valid_packing(seed: int, n: int, size: float) -> None:
     rng = np.random.default_rng(seed)
@@ -175,7 +174,6 @@ def test_equal_centres_with_zero_radii_are_a_packing_of_nothing() -> None:
     assert score([(0.5, 0.5, 0.0)] * 3) == 0.0
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(
         st.lists(st.floats() | st.integers() | st.booleans() | st.none() | st.text(max_size=3), max_size=4),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_bench.resources import data_dir
@@ -48,7 +48,6 @@ def pseudo_random(item: float, bins: np.ndarray) -> np.ndarray:
     return np.sin(bins * 12.9898 + item * 78.233) * 43758.5453 % 1.0
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     capacity=st.integers(1, 30),
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=60),
@@ -139,7 +138,6 @@ def test_infinite_priorities_are_priorities() -> None:
     assert play(lambda item, bins: np.full(len(bins), -np.inf), (60, 50, 50, 40))[0] == 2
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.none() | st.floats() | st.text(max_size=3) | st.lists(st.floats() | st.integers() | st.none(), max_size=3))
 def test_no_answer_makes_the_evaluator_raise_anything_but_candidate_error(answer: Any) -> None:
     try:

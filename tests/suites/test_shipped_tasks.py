@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_bench.resources import data_dir
@@ -305,7 +305,6 @@ def test_code_param_shows_the_first_mistake(build_task: BuildTask) -> None:
     assert "0 of 2 strings are right. First mistake: encode('ab') gave 'ab', due is 'a1b1'." in feedback
 
 
-@settings(max_examples=100, deadline=None)
 @given(answer=st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.lists(st.text()))
 def test_no_answer_makes_code_param_raise_anything_but_candidate_error(answer: Any) -> None:
     evaluator = load_module(data_dir("benchmarks") / "internal/code_param/evaluator.py")

@@ -319,7 +319,7 @@ def test_values_out_of_bounds_are_refused() -> None:
                     resolve_params(trainer, {param.name: param.type(param.minimum - 1)}, str)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
     trainer=st.sampled_from(TRAINERS),

@@ -574,7 +574,7 @@ def test_a_number_is_found_in_either_direction(context: Any, trainer: Any, direc
     assert memory.stop_reason == "completed"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6), trainer=st.sampled_from(ALL), subset=st.integers(0, 5), merge=st.integers(0, 3),
     evaluations=st.one_of(st.none(), st.integers(5, 60)),

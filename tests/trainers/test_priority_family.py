@@ -173,7 +173,7 @@ def test_a_budget_ends_the_search_in_order(context: Any, trainer: Any, budget: B
 
 
 @pytest.mark.parametrize("trainer", FAMILY)
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 999), candidates=st.integers(1, 5), proposals=st.integers(1, 3), batches=st.integers(1, 2),
     frequency=st.integers(0, 3), size=st.integers(0, 3),

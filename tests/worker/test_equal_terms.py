@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.searches import SEARCHES, endless, only_programs
-from tests.thinning import thinned
 from tests.worker.support import run
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.gateway.base import LlmRequest, ProviderReply, ProviderRequest
@@ -81,7 +80,7 @@ LIMITS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("limit", ["tokens", pytest.param("usd", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", thinned((name for name, trainer in SEARCHES.items() if trainer.uses_llm), 3))
+@pytest.mark.parametrize("name", [name for name, trainer in SEARCHES.items() if trainer.uses_llm])
 def test_what_answers_cost_ends_every_search_at_the_same_place(tmp_path: Path, name: str, limit: str) -> None:
     budget, answers = LIMITS[limit]
     _, usage = trained(tmp_path, name, **budget)
@@ -89,7 +88,7 @@ def test_what_answers_cost_ends_every_search_at_the_same_place(tmp_path: Path, n
     assert usage.refused >= 1
 
 
-@pytest.mark.parametrize("name", thinned(SEARCHES, 5))
+@pytest.mark.parametrize("name", list(SEARCHES))
 def test_time_ends_every_search(tmp_path: Path, name: str) -> None:
     result, _ = trained(tmp_path, name, pause=0.1, seconds=0.5)
     assert result["train_seconds"] >= 0.5

@@ -13,7 +13,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.integration.cli import REPOSITORY
@@ -59,7 +59,6 @@ def test_the_examples_cover_every_metric() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150, deadline=None)
 @given(response=anything)
 def test_scores_and_metrics_are_between_0_and_1(kind: str, response: str) -> None:
     judgement = judge(kind, response, GOLD[kind])
@@ -70,7 +69,6 @@ def test_scores_and_metrics_are_between_0_and_1(kind: str, response: str) -> Non
     assert judgement.remark and len(judgement.remark) < 300
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=sayable)
 def test_a_right_answer_scores_1(text: str) -> None:
     for kind in ("span", "musique"):
@@ -79,7 +77,6 @@ def test_a_right_answer_scores_1(text: str) -> None:
     assert judge("bbeh", f"The answer is: {text}", {"answer": text}).score == 1.0 or text[-1] in ".}$*" or "**" in text
 
 
-@settings(max_examples=200, deadline=None)
 @given(texts=st.lists(sayable.filter(lambda text: drop.normalised(text) != ""), min_size=1, max_size=5))
 def test_right_spans_of_drop_on_lines_of_their_own_score_1(texts: list[str]) -> None:
     listed = "\n".join(f"- {text}" for text in texts)
@@ -104,14 +101,12 @@ def test_a_right_label_scores_1_and_a_wrong_one_0(label: str, form: str) -> None
         assert judge("choice", text, {"label": right, "options": OPTIONS}).score == 1.0
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=words)
 @example("The  U.S.-Army, an army")
 def test_squad_normalisation_is_idempotent(text: str) -> None:
     assert spans.normalised(spans.normalised(text)) == spans.normalised(text)
 
 
-@settings(max_examples=200, deadline=None)
 @given(text=st.text("ab the-.,$%1290 ", max_size=30))
 @example("1,800 yards, the 3.50-yard run")
 def test_the_normalisation_of_drop_is_idempotent_but_for_numbers_with_a_negative_exponent(text: str) -> None:

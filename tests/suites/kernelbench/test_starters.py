@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tests.suites.conftest import BuildTask  # noqa: E402
-from tests.thinning import thinned  # noqa: E402
 from trace_bench.worker.problem import CandidateError  # noqa: E402
 
 ROOT = Path(__file__).parents[3] / "benchmarks" / "kernelbench"
@@ -22,11 +21,13 @@ def test_there_are_sixteen_of_three_levels() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_honest_programs_run_where_their_inputs_are(folder: Path) -> None:
+def test_honest_programs_run_where_their_inputs_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever device that is: the one without data refuses what mixes it with another."""
+    for filled in ("kaiming_uniform_", "uniform_", "normal_"):  # weights that nothing reads
+        monkeypatch.setattr(torch.nn.init, filled, lambda tensor, *_, **__: tensor)
     problem: dict[str, Any] = {}
     exec((folder / "problem.py").read_text(), problem)
-    for name in ("problem", "template", "alternative", "faster", "slower"):
+    for name in ("problem", "template", "alternative", "faster"):
         program: dict[str, Any] = {}
         exec((folder / f"{name}.py").read_text(), program)
         with torch.device("meta"), torch.no_grad():
@@ -38,7 +39,11 @@ def test_honest_programs_run_where_their_inputs_are(folder: Path) -> None:
         assert {tensor.device.type for tensor in tensors} == {"meta"}, name
 
 
-@pytest.mark.parametrize("folder", thinned(FOLDERS, every=16), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "folder",
+    [pytest.param(path, marks=() if path.name == "cumulative_mean" else pytest.mark.slow) for path in FOLDERS],
+    ids=lambda path: path.name,
+)
 def test_programs_are_right_wrong_or_cheat_in_vain(folder: Path, build_task: BuildTask) -> None:
     problem = build_task(f"kernelbench:{folder.parent.name}/{folder.name}", trials=9)
 

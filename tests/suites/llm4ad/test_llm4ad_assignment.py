@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -62,7 +62,6 @@ def test_linear_answers_that_are_none(given: Any, says: str, task: GetTask) -> N
     assert says in task(LINEAR).refusal(small, lambda *_: given)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 9), shift=st.integers(0, 50))
 def test_linear_other_names_and_units_change_the_score_as_they_should(seed: int, scale: int, shift: int) -> None:
     one, rng = task_of(LINEAR), np.random.default_rng(seed)
@@ -140,7 +139,6 @@ def test_general_arguments_come_in_the_order_of_the_statement(task: GetTask) -> 
     assert seen[:2] == [2, 3] and seen[2][1, 2] == 40 and seen[3][0, 2] == 5 and seen[4].tolist() == [0, 3]
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_general_every_generated_instance_has_the_solution_that_the_statement_names(seed: int) -> None:
     one = task_of(GENERAL)
@@ -231,7 +229,6 @@ def test_quadratic_what_a_rule_does_to_its_arguments_does_not_matter(task: GetTa
     assert one.play(spoils, small) == one.play(placing([0, 1, 2, 3, 4]), small)
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 50))
 def test_quadratic_other_names_and_units_change_the_score_as_they_should(seed: int, scale: int) -> None:
     one, rng = task_of(QUADRATIC), np.random.default_rng(seed)

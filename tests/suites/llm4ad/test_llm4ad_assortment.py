@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -135,7 +135,6 @@ def test_plans_of_other_types_are_refused(returned: object, says: str, task: Get
     assert re.search(says, task(ASSORTMENT).refusal(made, lambda *given: returned))
 
 
-@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_other_names_turned_and_scaled_sheets_change_nothing(seed: int) -> None:
     one = task_of(ASSORTMENT)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -115,7 +115,6 @@ def test_the_arguments_are_what_the_statement_says(task: GetTask) -> None:
     assert task(RCSP).play(solve, diamond()) == 8
 
 
-@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32), cost=st.integers(1, 9), amount=st.integers(1, 9))
 def test_scaled_costs_and_resources_score_as_they_should(seed: int, cost: int, amount: int) -> None:
     one = task_of(RCSP)

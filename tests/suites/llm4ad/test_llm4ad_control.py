@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -86,7 +86,6 @@ def test_only_forces_that_the_motor_has_are_taken(name: str, task: GetTask) -> N
         assert "the action of step 1 must be" in one.refusal(made, in_order([0.0, bad]))
 
 
-@settings(max_examples=25, deadline=None)
 @given(name=st.sampled_from(EVERY), seed=st.integers(0, 2**32), limit=st.integers(1, 150))
 def test_no_rule_scores_better_than_the_bound_or_worse_than_a_failure(name: str, seed: int, limit: int) -> None:
     one = task_of(name)
@@ -257,7 +256,6 @@ def test_the_pendulum_moves_and_costs_as_its_statement_says(seed: int, task: Get
     assert one.judge.best([made]) is not None and one.judge.best([made]) <= cost  # type: ignore[operator]
 
 
-@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_mirrored_pendulum_under_a_mirrored_rule_costs_the_same(seed: int) -> None:
     one = task_of(PENDULUM)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -124,7 +124,6 @@ def test_what_are_no_owners_is_refused(bad: object, says: str, task: GetTask) ->
     assert says in task(CORPORATE).refusal(chain_of_three(2), lambda *_: bad)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), factor=st.floats(0.01, 100))
 def test_other_numbers_for_countries_change_nothing_and_money_scales(seed: int, factor: float) -> None:
     one = task_of(CORPORATE)

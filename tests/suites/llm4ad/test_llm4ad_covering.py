@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -126,7 +126,6 @@ def test_stepwise_what_a_rule_does_to_its_arguments_does_not_matter(task: GetTas
     assert one.play(spoils, small) == one.play(lambda *_: 0, small)
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_stepwise_every_instance_can_be_covered_and_names_do_not_matter(seed: int) -> None:
     one, rng = task_of(STEPWISE), np.random.default_rng(seed)
@@ -185,7 +184,6 @@ def test_columns_that_are_none(task_id: str, given: Any, says: str, task: GetTas
     assert says in task(task_id).refusal(FOUR, lambda *_: given)
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 20))
 def test_covering_other_names_and_units_change_the_score_as_they_should(seed: int, scale: int) -> None:
     one, rng = task_of(COVERING), np.random.default_rng(seed)
@@ -247,7 +245,6 @@ def test_partitioning_a_column_without_rows_costs_what_it_costs(task: GetTask) -
     assert one.judge.best([idle]) == 5
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 20))
 def test_partitioning_other_names_and_units_change_the_score_as_they_should(seed: int, scale: int) -> None:
     one, rng = task_of(PARTITIONING), np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -110,7 +110,6 @@ def test_crews_may_stay_at_home(task: GetTask) -> None:
     assert task(CREW).play(lambda *_: [[0, 1], [], [2, 3]], FOUR | {"K": 3}) == 11
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), shift=st.integers(0, 500), shuffle=st.randoms(use_true_random=False))
 def test_renamed_tasks_shifted_times_and_dearer_transitions(seed: int, shift: int, shuffle: Any) -> None:
     one = task_of(CREW)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -181,7 +181,6 @@ def test_answers_of_other_types_are_refused(name: str, returned: object, says: s
     assert task(name).play(lambda *given: np.array([[0, 0, 0], [1, 4, 0]]), made) == 6
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), name=st.sampled_from([FREE, GUILLOTINE, ANY]))
 def test_turned_mirrored_and_renamed_sheets_change_nothing(seed: int, name: str) -> None:
     one = task_of(name)
@@ -211,7 +210,6 @@ def test_the_bound_by_areas_sees_what_areas_alone_do_not() -> None:
     assert cutting.value_bound((10, 10), np.array([[6, 6]]), np.array([1.0]), many, many) == np.inf
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_overlaps_are_those_of_cells(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -225,7 +223,6 @@ def test_overlaps_are_those_of_cells(seed: int) -> None:
     assert sorted(cutting.overlaps(low, high)) == sorted(due)
 
 
-@settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=6), spare=st.integers(0, 3))
 def test_lengths_that_fit_still_fit_under_each_dual_feasible_function(lengths: list[int], spare: int) -> None:
     limit = sum(lengths) + spare

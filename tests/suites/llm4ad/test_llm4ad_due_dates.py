@@ -7,7 +7,7 @@ from itertools import permutations, product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -73,7 +73,6 @@ def test_hybrid_what_is_no_solution_is_refused(given: Any, says: str, task: GetT
     assert says in task(HYBRID).refusal(SMALL, lambda *_: given)
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), factor=st.integers(1, 50))
 def test_hybrid_scaled_times_and_renamed_machines(seed: int, factor: int) -> None:
     one = task_of(HYBRID)
@@ -128,7 +127,6 @@ def test_due_date_the_reference_comes_close_to_the_best_of_all_orders(h: float, 
     assert min(scores) <= one.play(one.program("reference"), small) <= 1.25 * min(scores)
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     jobs=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 10), st.integers(0, 15)), min_size=1, max_size=5),
     h=st.floats(0, 1),
@@ -174,7 +172,6 @@ def test_due_date_is_safe_from_the_rounding_of_the_product(task: GetTask) -> Non
         assert task(DUE).module.due_date({"jobs": [(total, 1, 1)], "h": share}) == due
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), factor=st.integers(1, 9), shuffle=st.randoms(use_true_random=False))
 def test_due_date_scaled_penalties_and_renamed_jobs(seed: int, factor: int, shuffle: Any) -> None:
     one = task_of(DUE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -79,7 +79,6 @@ def test_empty_groups_are_named_and_what_is_no_group_is_refused(task: GetTask) -
         assert says in one.refusal(made, lambda *_, bad=bad: bad)  # type: ignore[misc]
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), k=st.integers(2, 9))
 def test_other_orders_of_people_attributes_and_groups_change_nothing(seed: int, k: int) -> None:
     one = task_of(EQUITABLE)

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -46,7 +46,6 @@ def test_each_edge_within_a_colour_is_named(task: GetTask) -> None:
     assert "within 0 .. 2" in one.refusal(triangle, lambda n, edges: [0, 1, 3])
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32), shuffle=st.randoms(use_true_random=False))
 def test_other_names_for_nodes_and_colours_change_nothing(seed: int, shuffle: object) -> None:
     one = task_of(COLOURING)

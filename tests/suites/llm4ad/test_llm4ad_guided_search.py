@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -47,7 +47,6 @@ def moves_of(tour: list[int]) -> list[list[int]]:
     return turned + [[*r[:k], city, *r[k:]] for city, r in zip(tour, rest, strict=True) for k in range(n)]
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.integers(5, 12))
 def test_the_search_ends_where_no_move_gains(seed: int, n: int) -> None:
     between = routing.distances(np.random.default_rng(seed).random((n, 2)))
@@ -189,7 +188,6 @@ def test_no_answer_costs_more_operations_than_a_failure(task: GetTask, monkeypat
     assert found["operations"] == one.module.worst_metrics(instance)["operations"] == 2 * 25 * 6 < costs
 
 
-@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), power=st.integers(-6, 6))
 def test_a_scaled_instance_takes_the_same_steps(seed: int, power: int) -> None:
     one = task_of(GUIDED)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -77,7 +77,6 @@ def test_each_edge_within_the_set_is_named(task: GetTask) -> None:
         assert says in one.refusal(path, lambda *_, bad=bad: bad)  # type: ignore[misc]
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_other_names_for_nodes_change_nothing_and_further_edges_only_forbid(seed: int) -> None:
     one = task_of(SET)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -87,7 +87,6 @@ def said(times: Sequence[float], on: Sequence[int]) -> dict[str, Any]:
     return {"landing_times": list(times), "runways": list(on)}
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), runways=st.integers(1, 4), share=st.floats(0, 1))
 def test_normalised_is_within_0_and_1_and_grows_as_the_cost_falls(seed: int, runways: int, share: float) -> None:
     one = task_of(LANDING)
@@ -182,7 +181,6 @@ def test_what_is_no_landing_is_refused(given: Any, says: str, task: GetTask) -> 
     assert says in task(LANDING).refusal(TWO, lambda *_: given)
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), shift=st.integers(0, 999), factor=st.integers(1, 9), shuffle=st.randoms())
 def test_shifted_times_dearer_penalties_and_renamed_planes(seed: int, shift: int, factor: int, shuffle: Any) -> None:
     one = task_of(LANDING)

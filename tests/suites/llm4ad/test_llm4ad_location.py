@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -26,7 +26,6 @@ LIMITED_WAREHOUSE = "llm4ad:optimization/co_bench/capacitated_warehouse_location
 # -- the bound by Lagrangian relaxation
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), sites=st.sampled_from([None, 1, 2]), limited=st.booleans())
 def test_no_solution_is_below_the_lagrangian_bound(seed: int, sites: int | None, limited: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -95,7 +94,6 @@ def test_stepwise_each_rule_by_itself(task: GetTask) -> None:
     assert "must be a list, not None" in one.refusal(small, lambda *_: None)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), facilities=st.integers(1, 8), customers=st.integers(1, 12))
 def test_stepwise_whatever_is_chosen_some_facility_has_room(seed: int, facilities: int, customers: int) -> None:
     one, rng = task_of(STEPWISE), np.random.default_rng(seed)
@@ -110,7 +108,6 @@ def test_stepwise_whatever_is_chosen_some_facility_has_room(seed: int, facilitie
     assert one.module.bound(instance) <= score <= one.module.worst(instance)
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 9))
 def test_stepwise_other_names_and_units_change_the_score_as_they_should(seed: int, scale: int) -> None:
     one, rng = task_of(STEPWISE), np.random.default_rng(seed)
@@ -153,7 +150,6 @@ def test_median_by_hand_and_each_rule_by_itself(task: GetTask) -> None:
     assert "must be a list, not a dict" in one.refusal(path, lambda *_: {"medians": [1, 4]})
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 9))
 def test_median_other_names_and_units_change_the_score_as_they_should(seed: int, scale: int) -> None:
     one, rng = task_of(MEDIAN), np.random.default_rng(seed)
@@ -227,7 +223,6 @@ def test_limited_median_the_program_is_not_told_the_best_known_value_and_less_co
             one.module.read(wrong, "pmedcap1.txt")
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), shift=st.integers(-50, 50))
 def test_limited_median_any_order_fits_and_other_names_change_nothing(seed: int, shift: int) -> None:
     one, rng = task_of(LIMITED_MEDIAN), np.random.default_rng(seed)
@@ -270,7 +265,6 @@ def test_warehouse_by_hand_and_answers_that_are_none(task: GetTask) -> None:
     assert "must be an int, not a list of length 3" in one.refusal(small, lambda *_: [[1, 0, 0], [0, 1, 0]])
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 9))
 def test_warehouse_other_names_and_units_change_the_score_as_they_should(seed: int, scale: int) -> None:
     one, rng = task_of(WAREHOUSE), np.random.default_rng(seed)
@@ -445,7 +439,6 @@ def test_limited_warehouse_a_customer_without_demand_costs_nothing(task: GetTask
     assert one.broken(idle, np.array([[1, 0], [8, 0.0]])) == ["customer 0 demands 0 and gets 1 in all"]
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.floats(0.1, 10))
 def test_limited_warehouse_other_names_and_units_change_the_score_as_they_should(seed: int, scale: float) -> None:
     one, rng = task_of(LIMITED_WAREHOUSE), np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -29,7 +29,6 @@ def by_inclusion_and_exclusion(points: np.ndarray, reference: float) -> float:
     return total
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(0, 8), ties=st.booleans())
 def test_the_hypervolume_is_that_of_the_union_of_boxes(seed: int, count: int, ties: bool) -> None:
     points = np.random.default_rng(seed).uniform(0, 1.3, (count, 3))
@@ -39,7 +38,6 @@ def test_the_hypervolume_is_that_of_the_union_of_boxes(seed: int, count: int, ti
     assert moead.hypervolume(moead.front(points)) == pytest.approx(moead.hypervolume(points), abs=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_order_of_points_and_objectives_and_dominated_points_change_no_volume(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -85,7 +85,6 @@ def test_whole_capacities_are_sharp_and_fractions_forgive_rounding_only(task: Ge
     assert one.broken(whole, [1])
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), name=st.sampled_from([PLAIN, DEMANDS]), factor=st.integers(2, 9))
 def test_other_orders_and_units_change_values_as_they_should(seed: int, name: str, factor: int) -> None:
     one = task_of(name)
@@ -103,7 +102,6 @@ def test_other_orders_and_units_change_values_as_they_should(seed: int, name: st
     assert one.verdict(units, choice).score == score and one.judge.best([units]) == bound
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.integers(10, 40), m=st.integers(1, 9))
 def test_every_drawn_instance_with_demands_can_be_satisfied(seed: int, n: int, m: int) -> None:
     one = task_of(DEMANDS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -79,7 +79,6 @@ def test_the_best_score_is_the_largest_symmetric_admissible_set(n: int, w: int, 
     assert min(scores.values()) > one.judge.worst([small]) == 0
 
 
-@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32), case=st.sampled_from([(6, 3), (6, 4), (9, 4), (9, 5), (9, 6)]))
 def test_what_grows_is_admissible_and_nothing_can_be_added(seed: int, case: tuple[int, int]) -> None:
     one, rng = task_of(SET), np.random.default_rng(seed)
@@ -95,7 +94,6 @@ def test_what_grows_is_admissible_and_nothing_can_be_added(seed: int, case: tupl
         assert more <= union or not admissible(union | more)
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), order=st.permutations(range(3)), swap=st.booleans())
 def test_other_places_for_blocks_and_ones_and_twos_exchanged_change_nothing(
     seed: int, order: list[int], swap: bool

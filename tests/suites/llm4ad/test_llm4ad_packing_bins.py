@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task
@@ -51,7 +51,6 @@ def test_there_are_as_many_packings_as_partitions() -> None:
     assert fewest([6, 6, 6, 4, 4], 10) == 3
 
 
-@settings(max_examples=25, deadline=None)
 @given(sizes=sizes_of, capacity=st.integers(12, 20), copies=st.integers(2, 5))
 def test_the_bound_holds_and_changes_with_scale_and_order_as_it_should(
     sizes: list[int], capacity: int, copies: int

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import task_of
@@ -47,7 +47,6 @@ answers = st.recursive(
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 5), sent=st.lists(answers, min_size=1, max_size=3))
 def test_every_answer_is_a_solution_with_a_fair_score_or_the_candidates_failure(
     name: str, seed: int, sent: list[Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -108,7 +108,6 @@ def test_an_item_is_packed_once_and_only_if_it_fits(task: GetTask) -> None:
     )
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), copies=st.integers(2, 9), turned=st.permutations(range(12)))
 def test_scale_and_order_change_the_value_as_they_should(seed: int, copies: int, turned: list[int]) -> None:
     one = task_of(KNAPSACK)

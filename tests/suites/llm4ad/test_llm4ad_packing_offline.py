@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -89,7 +89,6 @@ def test_steps_an_item_that_does_not_fit_is_refused_with_what_is_left(task: GetT
     assert message == "step 3: an item of size 4 does not fit into bin 0, where 0 of 8 is left"
 
 
-@settings(max_examples=25, deadline=None)
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=25), copies=st.integers(2, 9))
 def test_steps_the_largest_item_first_does_not_care_for_order_or_scale(sizes: list[int], copies: int) -> None:
     one = task_of(STEPS)
@@ -176,7 +175,6 @@ def test_whole_empty_bins_do_not_count_and_arguments_are_as_said(task: GetTask) 
     assert task(WHOLE).play(solve, FOUR) == 2
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), shuffle=st.randoms(use_true_random=False), copies=st.integers(2, 50))
 def test_whole_other_numbers_for_items_and_other_units_change_nothing(seed: int, shuffle: Any, copies: int) -> None:
     one = task_of(WHOLE)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -97,7 +97,6 @@ def test_the_best_of_all_choices_is_the_optimum_and_the_bound_holds(items: Sizes
     assert one.play(lambda items, free: (0, None), instance) == len(items)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     items=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), min_size=1, max_size=12), seed=st.integers(0, 2**32)
 )
@@ -155,7 +154,6 @@ def test_the_bound_sees_what_cannot_lie_side_by_side(items: Sizes, bound: int, t
     assert task(PLANE).judge.best([of(items)]) == bound
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), copies=st.integers(2, 7))
 def test_other_units_and_exchanged_axes_change_nothing(seed: int, copies: int) -> None:
     one = task_of(PLANE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task
@@ -43,7 +43,6 @@ def test_every_packing_can_be_played_and_the_best_of_them_is_the_best_score(seed
     assert min(operations) >= 6 and max(operations) <= worst["operations"] == 21
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=60),
     rule=st.sampled_from([

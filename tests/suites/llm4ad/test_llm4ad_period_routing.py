@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -156,7 +156,6 @@ def test_a_plan_of_many_visits_to_one_customer_is_judged_at_once(task: GetTask) 
     assert time.process_time() - start < 1
 
 
-@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.integers(1, 5), times=st.integers(1, 4))
 def test_scaled_mirrored_and_reversed_plans_score_as_they_should(seed: int, scale: int, times: int) -> None:
     one = task_of(PERIOD)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -187,7 +187,6 @@ def test_a_tolerated_violation_gains_nothing(name: str, task: GetTask) -> None:
     assert one.judge.best([shrunk]) >= one.play(lambda *given: honest, shrunk)  # type: ignore[operator]
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(ALL), angle=st.floats(0, 6))
 def test_turned_mirrored_and_scaled_containers_change_scores_as_they_should(seed: int, name: str, angle: float) -> None:
     one = task_of(name)

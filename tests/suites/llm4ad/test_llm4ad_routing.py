@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -62,7 +62,6 @@ def test_tsp_only_unvisited_cities_may_be_chosen(task: GetTask) -> None:
     assert "must be an int, not None" in one.refusal(small, lambda *_: None)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.floats(0.01, 100), shift=st.floats(-5, 5))
 def test_tsp_scale_shift_and_direction_change_the_length_as_they_should(seed: int, scale: float, shift: float) -> None:
     one = task_of(TSP)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import task_of
@@ -39,7 +39,6 @@ ANSWERS = st.recursive(
 
 
 @pytest.mark.parametrize("name", SMALL)
-@settings(max_examples=25, deadline=None)
 @given(answer=ANSWERS)
 def test_an_answer_of_any_kind_is_scored_or_refused(name: str, answer: Any) -> None:
     one = task_of(f"llm4ad:optimization/{name}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -150,7 +150,6 @@ def test_the_mean_of_the_training_data_has_error_one_inside_and_out_and_the_trut
     assert science.normalised(instance, science.worst(instance)) == 0
 
 
-@settings(max_examples=25, deadline=None)
 @given(scale=st.floats(1e-6, 1e6), seed=st.integers(0, 2**32), slope=st.floats(-3, 3))
 def test_the_unit_of_the_output_and_the_order_of_the_data_do_not_matter(scale: float, seed: int, slope: float) -> None:
     one = linear(np.random.default_rng(seed), 0.1)
@@ -168,7 +167,6 @@ def test_the_unit_of_the_output_and_the_order_of_the_data_do_not_matter(scale: f
     assert judged(one, 1.0, slice(None, None, -1)) == pytest.approx(plain, rel=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
 @given(values=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=20, max_size=20))
 def test_no_predictions_are_worse_than_a_failure(values: list[float]) -> None:
     instance = linear(np.random.default_rng(0))
@@ -416,7 +414,6 @@ def test_a_trajectory_that_leaves_all_bounds_is_worth_a_failure_not_an_error(tas
     assert 5 <= verdict.score <= 10 and "are not finite" in verdict.remark
 
 
-@settings(max_examples=5, deadline=None)
 @given(scale=st.floats(0.01, 100), seed=st.integers(0, 2**32))
 def test_another_unit_of_the_state_changes_no_error(scale: float, seed: int) -> None:
     one = task_of(ODE)

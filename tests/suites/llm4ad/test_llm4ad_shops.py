@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -88,7 +88,6 @@ def test_open_shop_of_two_machines_has_the_optimum_of_gonzalez_and_sahni(seed: i
     assert one.play(one.program("reference"), small) == one.judge.best([small])
 
 
-@settings(max_examples=25, deadline=None)
 @given(jobs=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=5))
 def test_the_bound_of_one_machine_holds_for_all_orders(jobs: list[tuple[int, int, int]]) -> None:
     def end(order: tuple[tuple[int, int, int], ...]) -> int:
@@ -155,7 +154,6 @@ def test_steps_take_operations_on_offer_only(given: Any, says: str, task: GetTas
     assert says in task(STEPS).refusal(TWO, lambda *_: given)
 
 
-@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), factor=st.integers(1, 50))
 def test_steps_scaled_times_and_renamed_machines(seed: int, factor: int) -> None:
     one = task_of(STEPS)
@@ -238,7 +236,6 @@ def test_flow_shop_takes_permutations_only(task: GetTask) -> None:
 # -- properties
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), factor=st.integers(1, 50))
 def test_scaled_relabelled_and_mirrored_shops_change_the_makespan_as_they_should(seed: int, factor: int) -> None:
     one = task_of(JOB)
@@ -262,7 +259,6 @@ def test_scaled_relabelled_and_mirrored_shops_change_the_makespan_as_they_should
     assert task_of(OPEN).judge.best([shop]) <= bound  # type: ignore[operator]
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), shuffle=st.randoms(use_true_random=False))
 def test_a_flow_shop_read_backwards_takes_as_long(seed: int, shuffle: Any) -> None:
     one = task_of(FLOW)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -68,7 +68,6 @@ def test_points_in_one_place_are_no_division_by_zero(task: GetTask) -> None:
     assert one.play(lambda points: [], heap) == 1 == one.judge.worst([heap]) == one.judge.best([heap])
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.floats(0.01, 1000), shift=st.floats(-3, 3), count=st.integers(0, 6))
 def test_moved_scaled_and_turned_terminals_score_alike_and_within_the_bounds(
     seed: int, scale: float, shift: float, count: int

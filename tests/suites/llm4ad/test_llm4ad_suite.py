@@ -21,9 +21,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.changes import changed_files, changed_tasks
 from tests.suites.llm4ad.conftest import folders, task_of
-from tests.thinning import thinned
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError
 from trace_bench.suites.forms import FORMS
@@ -68,15 +66,6 @@ SINGLE = "single-instance"
 """Tag of a task whose one instance has no random data."""
 BuildTask = Callable[..., Problem]
 every = pytest.mark.parametrize("task", TASKS)
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test of the battery its tasks: one, and those that have changed, or all. The others are marked slow."""
-    if "battery" not in metafunc.fixturenames:
-        return
-    changed = changed_tasks([(task, folders()[task]) for task in TASKS], changed_files())
-    whole = {TASKS[0]} | changed | set(TASKS if metafunc.config.getoption("--full") else ())
-    metafunc.parametrize("battery", [pytest.param(t, marks=() if t in whole else pytest.mark.slow) for t in TASKS])
 
 
 def sliced(task: str) -> dict[str, Any]:
@@ -156,7 +145,7 @@ def test_signature_and_programs_agree(task: str) -> None:
             assert ast.get_docstring(found[0]), f"{name} says what it does"
 
 
-@pytest.mark.parametrize("task", thinned(TASKS, 3))
+@every
 def test_reference_beats_template_beats_worse(task: str, build_task: BuildTask, programs: Programs) -> None:
     check_order(build_task(task, **sliced(task)), task, programs)
 
@@ -290,7 +279,7 @@ print(json.dumps({task: scores_of(task, programs) for task in sys.argv[1:]}))
 def elsewhere(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The same scores from another process, with another hash seed, of the tasks that a collected test asks for."""
     asking = [item for item in request.session.items if item.name.startswith("test_two_processes_agree_to_the_bit[")]
-    tasks = [item.callspec.params["battery"] for item in asking if isinstance(item, pytest.Function)]
+    tasks = [item.callspec.params["task"] for item in asking if isinstance(item, pytest.Function)]
     root = str(Path(__file__).parents[3])
     environment = os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": root}
     done = subprocess.run(
@@ -307,5 +296,6 @@ def elsewhere(request: pytest.FixtureRequest) -> dict[str, Any]:
     return found
 
 
-def test_two_processes_agree_to_the_bit(battery: str, elsewhere: dict[str, Any], programs: Programs) -> None:
-    assert scores_of(battery, programs) == elsewhere[battery]
+@every
+def test_two_processes_agree_to_the_bit(task: str, elsewhere: dict[str, Any], programs: Programs) -> None:
+    assert scores_of(task, programs) == elsewhere[task]

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -48,7 +48,6 @@ def test_what_is_no_tour_is_refused(task: GetTask) -> None:
     assert "must be a list, not None" in one.refusal(small, lambda nodes: None)
 
 
-@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.floats(0.01, 100), shift=st.floats(-5, 5), turn=st.integers(0, 5))
 def test_scale_shift_mirror_and_direction_change_the_length_as_they_should(
     seed: int, scale: float, shift: float, turn: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.llm4ad.conftest import Task, task_of
@@ -141,7 +141,6 @@ def test_every_customer_of_a_drawn_instance_can_be_served_alone(which: str, task
         assert one.module.score(drawn, alone) <= one.judge.worst([drawn])
 
 
-@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32), scale=st.floats(0.1, 10), times=st.integers(1, 5), mirror=st.booleans())
 def test_scaled_and_mirrored_instances_score_as_they_should(seed: int, scale: float, times: int, mirror: bool) -> None:
     for which in (CVRP, OVRP):
@@ -159,7 +158,6 @@ def test_scaled_and_mirrored_instances_score_as_they_should(seed: int, scale: fl
             assert one.module.score(old, backwards) == pytest.approx(one.module.score(old, routes), rel=1e-12)
 
 
-@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), order=st.permutations(list(range(1, 9))))
 def test_other_numbers_for_the_customers_change_nothing(seed: int, order: list[int]) -> None:
     one = task_of(VRPTW)

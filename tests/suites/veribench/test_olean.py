@@ -7,7 +7,7 @@ import contextlib
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suites.veribench.stand_in import PARTS, load
@@ -58,7 +58,6 @@ def test_other_files_are_refused(data: bytes) -> None:
         read_module([data], Terms())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_files_are_read_or_refused(data: st.DataObject) -> None:
     parts = [bytearray(part) for part in files()]
