@@ -7,13 +7,19 @@ import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.gateway.openai_server import OpenAIServer
+from tests.gateway.raw_server import Raw
 from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.gateway.base import LlmRequest, LlmResponse, Provider
+from trace_bench.gateway.provider_process import ProviderProcess
+from trace_bench.gateway.real import HostLimit, Prices, RealModel
+from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.gateway.stub import StubProvider
 
@@ -88,3 +94,87 @@ def open_scope(cassette: Path) -> Iterator[OpenScope]:
     yield open_one
     for scope in scopes:
         scope.close()
+
+
+# ------------------------------------------------------------------------------------------- real models, of all tests
+
+KEY = "sk-tests-0123456789abcdef"
+QUICKLY = Backoff(first=0.01, cap=0.02)
+WAITS: list[tuple[str, float, str]] = []
+"""What the process has told of waits."""
+
+
+def plain_model(url: str) -> RealModel:
+    return RealModel("plain", "openai", "m", base_url=url, api_key=KEY, api_key_env="OUR_KEY", retries=2, timeout=60)
+
+
+def _models(url: str) -> Iterator[RealModel]:
+    plain = plain_model(url)
+    prices = Prices(prompt=2.0, completion=10.0, cached=0.5)
+    foreign = {"provider": "anthropic", "model": "claude-sonnet-4-5", "base_url": url.removesuffix("/v1")}
+    changes: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "once": {"retries": 0},
+        "sampled": {"temperature": 0.5, "top_p": 0.9, "max_tokens": 100},
+        "unseeded": {"send_seed": False},
+        "streamed": {"stream": True},
+        "priced": {"prices": prices},
+        "twice": {"prices": prices, "retries": 1},
+        "picky": {"model": "gpt-5", "temperature": 0.5},
+        "hasty": {"timeout": 2},
+        "impatient": {"timeout": 2.5, "retries": 0},
+        "one-at-a-time": {"limits": HostLimit(concurrent=1)},
+        "seedless": {},
+        "foreign": {**foreign, "max_tokens": 100, "prices": Prices(prompt=3.0, completion=15.0, cached=0.3)},
+        # What lacks a setting, and what needs no key.
+        "keyless": {"base_url": None, "api_key": None, "api_key_env": None},
+        "keyless-anthropic": {"provider": "anthropic", "base_url": None, "api_key": None, "api_key_env": None},
+        "no-azure": {"provider": "azure", "base_url": None},
+        "unknown": {"provider": "nonesuch", "base_url": None},
+        "open": {"api_key": None},
+        "absent": {"base_url": "http://127.0.0.1:9/v1", "retries": 1},
+        **{name: {"provider": name, "retries": 1} for name in ("openai", "nvidia_nim", "deepinfra", "fireworks_ai")},
+    }
+    return (replace(plain, id=name, **fields) for name, fields in changes.items())
+
+
+HOSTILE = {"openai": "m", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-2.5-flash", "azure": "m"}
+
+
+def _hostile_models(url: str) -> Iterator[RealModel]:
+    for provider, model in HOSTILE.items():
+        address = f"{url}/v1" if provider == "openai" else url
+        options = {"api_version": "2024-10-21"} if provider == "azure" else {}
+        found = RealModel(f"raw-{provider}", provider, model, address, KEY, retries=1, timeout=60, options=options)
+        yield found
+        if provider == "openai":
+            yield replace(found, id="raw-streamed", stream=True)
+
+
+@pytest.fixture(scope="session")
+def _provider() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def provider(_provider: OpenAIServer) -> OpenAIServer:
+    """The server of all tests, as if new."""
+    _provider.reset()
+    return _provider
+
+
+@pytest.fixture(scope="session")
+def raw() -> Iterator[Raw]:
+    server = Raw()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def process(_provider: OpenAIServer, raw: Raw, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
+    """One for all tests that need none of their own: it imports litellm, which takes seconds."""
+    models = [*_models(_provider.url), *_hostile_models(raw.url)]
+    folder = tmp_path_factory.mktemp("limits")
+    with ProviderProcess(models, folder, backoff=QUICKLY, on_wait=lambda *wait: WAITS.append(wait)) as started:
+        yield started

@@ -125,6 +125,13 @@ class OpenAIServer:
         """The base URL, as clients want it."""
         return f"http://{self._server.server_address[0]!s}:{self.port}/v1"
 
+    def reset(self) -> None:
+        """Forget requests, script, brain and choice."""
+        with self._lock:
+            self.requests.clear()
+            self._script.clear()
+            self.answer, self.choose = optimize, lambda asked: PLAIN
+
     def script(self, *behaviours: Behaviour) -> None:
         """Append what the next requests meet."""
         with self._lock:

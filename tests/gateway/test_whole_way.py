@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.conftest import KEY
 from tests.gateway.openai_server import EMPTY_CHOICES, Behaviour, OpenAIServer, failing
 from tests.gateway.test_openai_client import USER, openai, served
 from tests.worker import support
@@ -18,73 +19,52 @@ from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.gateway.base import LlmRequest
 from trace_bench.gateway.provider_process import ProviderProcess
-from trace_bench.gateway.real import Prices, RealModel
-from trace_bench.gateway.retries import Backoff
 from trace_bench.gateway.server import Gateway, Scope
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
-KEY = "sk-tests-0123456789abcdef"
 TEXT = "word by word, " * 40
 LOOK = {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}
 AT = {"at": "x" * 100}
 
 
-@pytest.fixture(scope="module")
-def provider() -> Iterator[OpenAIServer]:
-    with OpenAIServer(lambda body: TEXT) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def process(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderProcess]:
-    model = RealModel("mine", "openai", "theirs", base_url=provider.url, api_key=KEY, retries=0, timeout=60)
-    theirs = {"provider": "anthropic", "model": "claude-sonnet-4-5", "base_url": provider.url.removesuffix("/v1")}
-    models = [model, replace(model, id="streamed", stream=True), replace(model, id="foreign", **theirs)]
-    models.append(replace(model, id="hasty", timeout=2.5))
-    models.append(replace(model, id="priced", retries=1, prices=Prices(prompt=2.0, completion=10.0)))
-    with ProviderProcess(models, tmp_path_factory.mktemp("limits"), backoff=Backoff(0.01, 0.01)) as started:
-        yield started
-
-
 @pytest.fixture
 def scope(process: ProviderProcess, provider: OpenAIServer, tmp_path: Path) -> Iterator[Scope]:
-    provider.requests.clear()
+    provider.answer = lambda body: TEXT
     with opened(process, tmp_path) as scope:
         yield scope
 
 
-def opened(process: ProviderProcess, folder: Path, model: str = "mine", attempt: int = 1, **budget: int) -> Scope:
+def opened(process: ProviderProcess, folder: Path, model: str = "once", attempt: int = 1, **budget: int) -> Scope:
     """A scope of one job. Its cassette is in `folder`."""
     gateway = Gateway({model: process.provider(model)})
     found = ModelRef(id=model, provider="openai", model="theirs")
     return gateway.open("0" * 12, 1, found, folder / "llm.jsonl", Budget(**budget), attempt=attempt)
 
 
-@pytest.mark.slow
 def test_every_endpoint_whole_and_streamed(scope: Scope, provider: OpenAIServer, tmp_path: Path) -> None:
     got: list[Any] = []
     with served(scope) as client:
-        got.append(client.chat.completions.create(model="mine", messages=USER, user="me"))
+        got.append(client.chat.completions.create(model="once", messages=USER, user="me"))
         assert got[-1].choices[0].message.content == TEXT
-        with client.chat.completions.stream(model="mine", messages=USER) as stream:
+        with client.chat.completions.stream(model="once", messages=USER) as stream:
             got.append(stream.get_final_completion())
         assert got[-1].choices[0].message.content == TEXT
-        got.append(client.completions.create(model="mine", prompt="hi"))
+        got.append(client.completions.create(model="once", prompt="hi"))
         assert got[-1].choices[0].text == TEXT
-        got += list(client.completions.create(model="mine", prompt="hi", stream=True))
+        got += list(client.completions.create(model="once", prompt="hi", stream=True))
         assert "".join(chunk.choices[0].text for chunk in got[3:]) == TEXT
-        got.append(client.responses.create(model="mine", input="hi"))
+        got.append(client.responses.create(model="once", input="hi"))
         assert got[-1].output_text == TEXT and got[-1].usage.total_tokens > 0
-        with client.responses.stream(model="mine", input="hi") as stream:
+        with client.responses.stream(model="once", input="hi") as stream:
             assert "".join(e.delta for e in stream if e.type == "response.output_text.delta") == TEXT
             got.append(stream.get_final_response())
-        got.append(client.embeddings.create(model="mine", input=["a", "b"]))
+        got.append(client.embeddings.create(model="once", input=["a", "b"]))
         assert len(got[-1].data) == 2 and got[-1].data[0].embedding
     shown = json.dumps([answer.to_dict() for answer in got])
-    assert "theirs" not in shown and str(provider.port) not in shown and KEY not in shown
-    assert {answer.model for answer in got} == {"mine"}
+    assert str(provider.port) not in shown and KEY not in shown
+    assert {answer.model for answer in got} == {"once"}
     for asked in provider.requests:
-        assert asked.body["model"] == "theirs" and "user" not in asked.body and not asked.body.get("stream")
+        assert asked.body["model"] == "m" and "user" not in asked.body and not asked.body.get("stream")
         assert asked.path != "/v1/responses" or asked.body["store"] is False
     assert KEY not in (tmp_path / "llm.jsonl").read_text()
 
@@ -96,20 +76,20 @@ def test_tools_are_called_and_told(scope: Scope, provider: OpenAIServer) -> None
     provider.script(calling, calling, Behaviour(then=lambda body: body.update(output=[asked])))
     tools = [{"type": "function", "function": LOOK}]
     with served(scope) as client:
-        message = client.chat.completions.create(model="mine", messages=USER, tools=tools).choices[0].message
-        with client.chat.completions.stream(model="mine", messages=USER, tools=tools) as stream:
+        message = client.chat.completions.create(model="once", messages=USER, tools=tools).choices[0].message
+        with client.chat.completions.stream(model="once", messages=USER, tools=tools) as stream:
             streamed = stream.get_final_completion().choices[0].message
-        response = client.responses.create(model="mine", input="hi", tools=[{"type": "function", **LOOK}])
+        response = client.responses.create(model="once", input="hi", tools=[{"type": "function", **LOOK}])
         for found in (message.tool_calls, streamed.tool_calls):
             assert [(call.function.name, json.loads(call.function.arguments)) for call in found] == [("look", AT)]
         (call,) = [item for item in response.output if item.type == "function_call"]
         assert (call.name, json.loads(call.arguments)) == ("look", AT)
         told = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "seen"}
-        then = client.chat.completions.create(model="mine", messages=[*USER, message, told], tools=tools)
+        then = client.chat.completions.create(model="once", messages=[*USER, message, told], tools=tools)
         assert then.choices[0].message.content == TEXT
         back = [{"role": "user", "content": "hi"}, *[item.to_dict() for item in response.output],
                 {"type": "function_call_output", "call_id": call.call_id, "output": "seen"}]  # fmt: skip
-        assert client.responses.create(model="mine", input=back).output_text == TEXT
+        assert client.responses.create(model="once", input=back).output_text == TEXT
 
 
 def test_refusals_and_failures_arrive_as_such_and_tell_no_address(
@@ -119,9 +99,9 @@ def test_refusals_and_failures_arrive_as_such_and_tell_no_address(
     provider.script(failing(400, too_long, kind="context_length_exceeded"), failing(503))
     with served(scope) as client:
         with pytest.raises(openai.BadRequestError, match="too long") as refused:
-            client.chat.completions.create(model="mine", messages=USER, stream=True)
+            client.chat.completions.create(model="once", messages=USER, stream=True)
         with pytest.raises(openai.InternalServerError, match="gave no answer") as failed:
-            client.chat.completions.create(model="mine", messages=USER, stream=True)
+            client.chat.completions.create(model="once", messages=USER, stream=True)
     assert refused.value.code == "context_length_exceeded" and failed.value.status_code == 502
     assert str(provider.port) not in f"{refused.value} {failed.value}"
     assert [line["status"] for line in read_journal(tmp_path / "llm.jsonl").lines] == [400, 502]
@@ -132,13 +112,11 @@ def test_refusals_and_failures_arrive_as_such_and_tell_no_address(
 
 ODD = {
     "a lone surrogate": ("a\ud800b", "a\ufffdb"),
-    "two halves in the wrong order": ("\ude00\ud83d", "\ufffd\ufffd"),
-    "a pair": ("\ud83d\ude00", "\U0001f600"),
     "NUL": ("a\0b", "a\0b"),
     "separators of lines": ("a\u2028b\u2029c\x85d\x0be\x1cf\rg", "a\u2028b\u2029c\x85d\x0be\x1cf\rg"),
 }
 LONG = {"8 MB of one line": ("x" * (8 << 20), "x" * (8 << 20))}
-WAYS = [("mine", "chat"), ("streamed", "chat"), ("foreign", "chat"), ("mine", "completions"), ("mine", "responses")]
+WAYS = [("once", "chat"), ("streamed", "chat"), ("foreign", "chat"), ("once", "completions"), ("once", "responses")]
 
 
 def said(client: Any, model: str, way: str) -> str:
@@ -159,12 +137,11 @@ def said(client: Any, model: str, way: str) -> str:
     return str(whole)
 
 
-@pytest.mark.parametrize(("texts", "ways"), [(ODD, WAYS), (LONG, WAYS[:1])], ids=["odd", "long"])
 def test_no_text_of_a_model_is_lost_on_the_way(
-    process: ProviderProcess, provider: OpenAIServer, tmp_path: Path, texts: dict[str, Any], ways: list[Any]
+    process: ProviderProcess, provider: OpenAIServer, tmp_path: Path
 ) -> None:
-    for number, (model, way) in enumerate(ways):
-        for name, (sent, expected) in texts.items():
+    for number, (model, way) in enumerate(WAYS):
+        for name, (sent, expected) in {**ODD, **({} if number else LONG)}.items():
             folder = tmp_path / f"{number}-{name}"
             folder.mkdir()
             provider.requests.clear()
@@ -186,7 +163,7 @@ def test_bytes_that_are_not_utf_8_are_taken(scope: Scope, provider: OpenAIServer
 
     provider.script(Behaviour(then=broken, raw=True))
     with served(scope) as client:
-        answer = client.chat.completions.create(model="mine", messages=USER)
+        answer = client.chat.completions.create(model="once", messages=USER)
     assert answer.choices[0].message.content == "a\ufffdb" and scope.usage().calls == 1
 
 
@@ -195,16 +172,12 @@ USAGES: dict[str, Any] = {
     "negative": dict.fromkeys(COUNTS, -5),
     "huge": dict.fromkeys(COUNTS, 10**12),
     "of thousands of digits": dict.fromkeys(COUNTS, int("9" * 4000)),
-    "beyond a double": dict.fromkeys(COUNTS, 1e300),
     "words": dict.fromkeys(COUNTS, "many"),
     "with fractions": dict.fromkeys(COUNTS, 2.5),
     "null": dict.fromkeys(COUNTS),
-    "lists": {name: [1] for name in COUNTS},
     "objects": {name: {"a": 1} for name in COUNTS},
-    "true": dict.fromkeys(COUNTS, True),
     "empty": {},
     "a text": "a lot",
-    "a number": 3,
     "a list": [1, 2],
     "missing": None,
 }
@@ -236,7 +209,7 @@ def test_odd_details_of_a_usage_cost_nothing_but_themselves(scope: Scope, provid
     usage = {"prompt_tokens": "7", "completion_tokens": 3.0, "prompt_tokens_details": details}
     provider.script(Behaviour(usage={**usage, "completion_tokens_details": "none", "cost": 0.25, "queue_time": 0.01}))
     with served(scope) as client:
-        client.chat.completions.create(model="mine", messages=USER)
+        client.chat.completions.create(model="once", messages=USER)
     found = scope.usage()
     assert (found.prompt_tokens, found.completion_tokens, found.cached_tokens, found.estimated) == (7, 3, 0, 0)
 
@@ -265,18 +238,18 @@ def test_what_a_discarded_answer_used_is_counted_and_held_against_the_budget(
         folder.mkdir()
         discarded = replace(behaviour, usage=usage)
         provider.script(discarded, discarded)
-        with opened(process, folder, "priced", tokens=2400) as scope, served(scope) as client:
+        with opened(process, folder, "twice", tokens=2400) as scope, served(scope) as client:
             with pytest.raises(openai.InternalServerError, match="gave no answer"):
-                client.chat.completions.create(model="priced", messages=USER)
+                client.chat.completions.create(model="twice", messages=USER)
             found = scope.usage()
             assert (found.calls, found.tries, found.prompt_tokens, found.completion_tokens) == (1, 2, 2000, 400), kind
             assert found.cost_usd == pytest.approx(2 * (1000 * 2.0 + 200 * 10.0) / 1e6, rel=1e-12)
             with pytest.raises(openai.RateLimitError, match="budget of 2400 tokens is used up"):
-                client.chat.completions.create(model="priced", messages=USER)
-        with opened(process, folder, "priced", attempt=2, tokens=2400) as later, served(later) as client:
+                client.chat.completions.create(model="twice", messages=USER)
+        with opened(process, folder, "twice", attempt=2, tokens=2400) as later, served(later) as client:
             assert later.usage().total_tokens == 2400, "counted from the cassette"
             with pytest.raises(openai.RateLimitError, match="used up"):
-                client.chat.completions.create(model="priced", messages=USER)
+                client.chat.completions.create(model="twice", messages=USER)
 
 
 def test_an_answer_after_a_discarded_one_has_its_own_usage(
@@ -284,8 +257,8 @@ def test_an_answer_after_a_discarded_one_has_its_own_usage(
 ) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 200, "total_tokens": 1200}
     provider.script(replace(EMPTY_CHOICES, usage=usage), Behaviour(usage=usage))
-    with opened(process, tmp_path, "priced") as scope, served(scope) as client:
-        answer = client.chat.completions.create(model="priced", messages=USER)
+    with opened(process, tmp_path, "twice") as scope, served(scope) as client:
+        answer = client.chat.completions.create(model="twice", messages=USER)
         assert answer.usage.total_tokens == 1200
         assert (scope.usage().calls, scope.usage().total_tokens) == (1, 2400)
 
@@ -304,14 +277,14 @@ def test_a_provider_that_sends_blanks_for_ever_is_whose_time_it_was(
                 time.sleep(0.01)
     """
     provider.script(Behaviour(trickle=0.1))
-    with opened(process, tmp_path, "hasty") as scope:
+    with opened(process, tmp_path, "impatient") as scope:
 
         def answer(header: dict[str, Any], body: bytes) -> tuple[int, bytes, dict[str, Any]]:
             request = LlmRequest(header["id"], header["method"], header["path"], header["headers"], body)
             response = scope.handle(request)
             return response.status, response.body, {"usage": dict(response.usage)}
 
-        model = {"id": "hasty", "provider": "openai", "model": "theirs", "sampling": {}}
+        model = {"id": "impatient", "provider": "openai", "model": "theirs", "sampling": {}}
         got = support.run(tmp_path, code, over={"model": model}, limits={"job_timeout": 2.0}, answer=answer)
         assert got.result is not None
         failure = got.result["failure"]
@@ -320,14 +293,11 @@ def test_a_provider_that_sends_blanks_for_ever_is_whose_time_it_was(
         assert "no answer within 2.5 seconds (llm.timeout)" in reason, "blanks do not prolong the time of a try"
 
 
-@pytest.mark.parametrize(
-    ("status", "error"), [(400, "BadRequestError"), (429, "InternalServerError"), (500, "InternalServerError")]
-)
 def test_an_error_with_half_of_a_pair_is_recorded_and_passed_on(
-    scope: Scope, provider: OpenAIServer, tmp_path: Path, status: int, error: str
+    scope: Scope, provider: OpenAIServer, tmp_path: Path
 ) -> None:
-    provider.script(failing(status, "half \ud800 of \0 a \u2028 pair", kind="odd\udfff"))
-    with served(scope) as client, pytest.raises(getattr(openai, error)):
-        client.chat.completions.create(model="mine", messages=USER)
+    provider.script(failing(400, "half \ud800 of \0 a \u2028 pair", kind="odd\udfff"))
+    with served(scope) as client, pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(model="once", messages=USER)
     (line,) = read_journal(tmp_path / "llm.jsonl").lines
     assert "half" in json.dumps(line["response"]) and len(line["tries"]) == 1
