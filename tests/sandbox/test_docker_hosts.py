@@ -283,7 +283,6 @@ def test_an_engine_over_ssh_and_what_ssh_says(
             DockerHosts([DockerHostConfig(url=server.url, name="far")]).hosts()
 
 
-@pytest.mark.slow
 def test_an_ssh_server_is_not_stormed(pair: list[OtherEngine], monkeypatch: pytest.MonkeyPatch) -> None:
     """From the eleventh unfinished connection on, a server drops some at random."""
     with ssh_server(pair[1]) as server, ThreadPoolExecutor(24) as threads:

@@ -38,10 +38,6 @@ def test_what_the_config_says_counts(driver: Path) -> None:
     assert leasable(("/dev/dri/card0",), newer, here=True) == ("/dev/dri/card0",)
 
 
-def test_a_newer_engine_tells_by_itself(driver: Path) -> None:
-    assert leasable("auto", newer, here=False) == ("nvidia.com/gpu=0",)
-
-
 def test_the_driver_of_this_machine_is_asked_for_its_engine_only(driver: Path) -> None:
     assert leasable("auto", older, here=True) == ("0", "1")
     assert leasable("auto", older, here=False) is None

@@ -31,11 +31,6 @@ def test_times_are_at_even_distances_and_nobody_overtakes(tmp_path: Path) -> Non
     assert [one.take(), one.take()] == pytest.approx([0.0, 0.2]), "what was not used is lost"
 
 
-def test_another_scope_has_a_pace_of_its_own(tmp_path: Path) -> None:
-    clock = Clock()
-    assert [Pace(scope, 1.02, tmp_path, clock=clock).take() for scope in "aab"] == pytest.approx([0.0, 1.0, 0.0])
-
-
 def test_whoever_is_refused_holds_everybody_back(tmp_path: Path) -> None:
     clock = Clock()
     one, other = (Pace("modal", 5.1, tmp_path, clock=clock) for _ in range(2))

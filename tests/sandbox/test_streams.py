@@ -115,7 +115,7 @@ def test_a_stream_over_tls_carries_both_directions_at_once(tmp_path: Path) -> No
     accepts = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     accepts.load_cert_chain(folder / "server.pem", folder / "server-key.pem")
     dials = ssl.create_default_context(cafile=folder / "ca.pem")
-    message, count = bytes(300), 100_000
+    message, count = bytes(300), 25_000
 
     def peer() -> None:
         with accepts.wrap_socket(theirs, server_side=True) as engine:

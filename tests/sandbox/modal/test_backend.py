@@ -175,7 +175,7 @@ def test_a_sandbox_that_lacks_what_every_job_needs_is_ended_again(
 # -- trouble ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", ["DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL"])
+@pytest.mark.parametrize("status", ["DEADLINE_EXCEEDED", "UNAVAILABLE"])
 def test_a_create_whose_answer_was_lost_makes_one_sandbox(lab: Lab, server: ModalServer, status: str) -> None:
     rule = server.trouble.add(rpc="SandboxCreateV2", do=LoseReply(status))
     with lab.created("say('one')\n") as sandbox:
@@ -340,19 +340,6 @@ def test_a_sandbox_that_its_maker_left_unstarted_can_be_started_by_another(lab: 
         assert ended is not None and ended.code == 4
 
 
-@pytest.mark.slow
-def test_many_at_once_pull_an_image_once(server: ModalServer, lab: Lab) -> None:
-    with server.client() as client:
-        fresh = Lab(ModalBackend(client=client), "registry.test/other@sha256:" + "1" * 64)
-        before = server.calls.count("ImageGetOrCreate")
-        threads = [threading.Thread(target=fresh.finished, args=("say('x')\n",)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert server.calls.count("ImageGetOrCreate") - before <= 2, "its base, and itself"
-
-
 # -- a machine without -----------------------------------------------------------------------------------------------
 
 
@@ -415,4 +402,3 @@ def test_doctor_says_in_a_sentence_that_nobody_is_known_here(lab: Lab) -> None:
     done = cli("doctor", "--backend", "modal", **{**lab.environment, **nobody})
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("MISSING"))
     assert done.returncode == 3 and "modal token set" in line and "If you" not in line, done.stdout
-    assert "MISSING" not in cli("doctor", "--backend", "modal", **lab.environment).stdout
