@@ -18,8 +18,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, BuildError, DockerException, NotFound
 
-from tests.modal_server import files
-from tests.modal_server.engines import FS_TOOLS, EngineError, Keeping, kill_marked
+from tests.modal_server.engines import EngineError, Keeping, kill_marked
 from tests.modal_server.state import Sandbox, Table
 
 LABEL = "modal-server"
@@ -31,7 +30,7 @@ _MARK = "MODAL_EXEC_ID"
 class DockerEngine:
     """`names` maps references such as ``registry/repo@sha256:…`` to tags that the engine has; others are pulled.
 
-    GPUs, volumes, regions and allow lists are recorded only. A sandbox needs a ``python3`` for its file operations.
+    GPUs, volumes, regions and allow lists are recorded only.
     """
 
     def __init__(self, keeping: Keeping, images: Table, state: Path, names: Mapping[str, str]) -> None:
@@ -67,8 +66,6 @@ class DockerEngine:
     async def execute(
         self, sandbox: Sandbox, folder: Path, argv: Sequence[str], env: Mapping[str, str], cwd: str | None
     ) -> None:
-        if argv[0] == FS_TOOLS:
-            argv = ["python3", "-I", "-c", Path(files.__file__).read_text(), argv[1]]
         # Values go by the environment of the docker client: a command line is for all to read.
         env = {**sandbox.env, **sandbox.marks(), **env, _MARK: folder.name}
         options = [part for key in env for part in ("-e", key)]
@@ -102,10 +99,6 @@ class DockerEngine:
 
         with contextlib.suppress(EngineError):
             await self._do(remove)
-
-    async def snapshot(self, sandbox: Sandbox, image_id: str) -> None:
-        await self._do(lambda: self._client.api.commit(_name(sandbox), repository=BUILT, tag=image_id))
-        self._ready[image_id] = f"{BUILT}:{image_id}"
 
     async def close(self) -> None:
         """Remove the images that were built here, and whatever container is left."""

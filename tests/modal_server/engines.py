@@ -19,7 +19,6 @@ from tests.modal_server.state import Sandbox
 ROOT = Path(__file__).resolve().parents[2]
 PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """This process's Python first, as an image has its own."""
-FS_TOOLS = "/__modal/.bin/modal-sandbox-fs-tools"
 
 
 class EngineError(Exception):
@@ -63,13 +62,6 @@ class Engine(Protocol):
 
     async def forget(self, sandbox: Sandbox) -> None:
         """Free what an ended sandbox holds."""
-
-    async def snapshot(self, sandbox: Sandbox, image_id: str) -> None:
-        """Make an image of the sandbox's files.
-
-        Raises:
-            EngineError: this engine cannot.
-        """
 
     async def close(self) -> None:
         """Free what is left once no sandbox is."""
@@ -178,9 +170,6 @@ class ProcessEngine:
         self, sandbox: Sandbox, folder: Path, argv: Sequence[str], env: Mapping[str, str], cwd: str | None
     ) -> None:
         request: dict[str, Any] = {"do": "start", "folder": str(folder), "within": str(sandbox.main)}
-        if argv[0] == FS_TOOLS:
-            await self._keeping.ask(**request, tool=argv[1])
-            return
         cwd = cwd or sandbox.definition.workdir or "/"
         await self._keeping.ask(**request, argv=list(argv), env=self._environment(sandbox, env), cwd=cwd)
 
@@ -198,9 +187,6 @@ class ProcessEngine:
 
     async def forget(self, sandbox: Sandbox) -> None:
         pass  # the keeper removes its root
-
-    async def snapshot(self, sandbox: Sandbox, image_id: str) -> None:
-        raise EngineError("processes have no image to make a snapshot of; use docker mode")
 
     async def close(self) -> None:
         pass

@@ -5,7 +5,7 @@ folder: the pipe ``stdin``, the files ``stdout`` and ``stderr``, ``pid``, and at
 or ``{"signal": 9}``. Requests are lines of JSON over an abstract Unix socket, each with one line of answer::
 
     {"do": "start", "folder": F, "argv": [...], "env": {...}, "cwd": "/", "root": R, "blocked": false}
-    {"do": "start", "folder": F, "tool": "{...}", "within": FOLDER_OF_THE_SANDBOX}
+    {"do": "start", "folder": F, "argv": [...], "env": {...}, "cwd": "/", "within": FOLDER_OF_THE_SANDBOX}
     {"do": "close_stdin", "folder": F}    {"do": "kill", "folder": F}    {"do": "stop"}    {"do": "ping"}
 
 It ends on ``stop``, on SIGTERM, or when nobody has been connected for `LINGER` seconds, and kills what it holds.
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.modal_server import files, namespaces
+from tests.modal_server import namespaces
 
 LINGER = 900.0
 
@@ -71,7 +71,6 @@ class Keeper:
         cwd: str | None = None,
         root: str | None = None,
         within: str | None = None,
-        tool: str | None = None,
         blocked: bool = False,
     ) -> dict[str, Any]:
         home = Path(folder)
@@ -88,7 +87,7 @@ class Keeper:
             Path(root).mkdir(exist_ok=True)
         pid = self._fork(target, fresh=bool(root))
         if pid == 0:
-            _become(home, argv or [], env or {}, cwd, root, target, tool, blocked, self.private, self._shared)
+            _become(home, argv or [], env or {}, cwd, root, target, blocked, self.private, self._shared)
         child = Child(home, pid, stdin, Path(root) if root else None)
         self._children[pid] = self._by_folder[folder] = child
         (home / "pid").write_text(str(pid))
@@ -167,7 +166,6 @@ def _become(
     cwd: str | None,
     root: str | None,
     target: Child | None,
-    tool: str | None,
     blocked: bool,
     private: bool,
     shared: list[str],
@@ -198,12 +196,10 @@ def _become(
             prefix = root
         os.closerange(3, 4096)
         _go_to(cwd, prefix)
-        status = files.run(tool, prefix) if tool is not None else 127
-        if tool is None:
-            os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], argv, env)
     except BaseException as error:
         status = 127 if isinstance(error, FileNotFoundError) else 126
-        os.write(2, f"{argv[0] if argv else 'tool'}: {error}\n".encode())
+        os.write(2, f"{argv[0] if argv else 'command'}: {error}\n".encode())
     finally:
         os._exit(status)
 

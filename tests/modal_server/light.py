@@ -214,9 +214,6 @@ class LightEngine:
     async def forget(self, sandbox: Sandbox) -> None:
         self._lives.pop(sandbox.id, None)
 
-    async def snapshot(self, sandbox: Sandbox, image_id: str) -> None:
-        raise EngineError("it has no files of its own")
-
     async def close(self) -> None:
         pass
 

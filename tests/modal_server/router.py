@@ -92,12 +92,6 @@ class Router:
         await self._sandboxes.write(sandbox, stdio, request.offset, request.data, request.eof)
         return pb.SandboxStdinWriteV2Response()
 
-    async def TaskSnapshotFilesystem(
-        self, request: pb.TaskSnapshotFilesystemRequest, metadata: Metadata
-    ) -> pb.TaskSnapshotFilesystemResponse:
-        image_id = await self._sandboxes.snapshot(self._sandbox(request.task_id, metadata))
-        return pb.TaskSnapshotFilesystemResponse(image_id=image_id)
-
     async def SandboxWaitUntilReady(
         self, request: pb.SandboxWaitUntilReadyTcrRequest, metadata: Metadata
     ) -> pb.SandboxWaitUntilReadyTcrResponse:

@@ -14,7 +14,7 @@ from grpclib.exceptions import GRPCError
 from modal_proto import api_pb2
 
 from tests.modal_server.engines import Engine, EngineError
-from tests.modal_server.state import Sandbox, State, new_id
+from tests.modal_server.state import Sandbox, State
 from tests.modal_server.stdio import Stdio, Watcher
 from tests.modal_server.trouble import Starts
 
@@ -92,20 +92,6 @@ class Sandboxes:
             await asyncio.wait(self._starting.values(), timeout=60)
         await asyncio.gather(*(end(sandbox) for sandbox in list(self.state.sandboxes.values())))
         await self._engine.close()
-
-    async def snapshot(self, sandbox: Sandbox) -> str:
-        """Id of a new image of its files.
-
-        Raises:
-            GRPCError: the engine cannot make one.
-        """
-        image_id = new_id("im")
-        try:
-            await self._engine.snapshot(sandbox, image_id)
-        except EngineError as error:
-            raise GRPCError(Status.UNIMPLEMENTED, str(error)) from error
-        self.state.images.put(image_id, {"lines": [], "bases": {}, "of": sandbox.id})
-        return image_id
 
     async def terminate(self, sandbox: Sandbox) -> None:
         if sandbox.running:

@@ -55,8 +55,7 @@ def task_of(sandbox: Sandbox) -> api_pb2.SandboxGetTaskIdResponse:
 
 
 class SandboxesV2:
-    def __init__(self, sandboxes: Sandboxes, control: Control, url: str, idempotent: bool) -> None:
-        self._made: dict[str, Sandbox] | None = {} if idempotent else None
+    def __init__(self, sandboxes: Sandboxes, control: Control, url: str) -> None:
         self._sandboxes = sandboxes
         self._control = control
         self._url = url
@@ -67,14 +66,9 @@ class SandboxesV2:
         self._authorize(metadata)
         if request.definition.resources.gpu_config.gpu_type:
             raise GRPCError(Status.INVALID_ARGUMENT, "GPUs are not supported by V2 Sandboxes")
-        key = str(metadata.get("x-idempotency-key"))
-        sandbox = self._made.get(key) if self._made is not None else None
-        if sandbox is None:
-            env = self._control.environment_of(request.definition.secret_ids, request.secret_sources)
-            tags = {tag.tag_name: tag.tag_value for tag in request.tags}
-            sandbox = await self._sandboxes.create(request.app_id, request.definition, tags, env, True)
-            if self._made is not None:
-                self._made[key] = sandbox
+        env = self._control.environment_of(request.definition.secret_ids, request.secret_sources)
+        tags = {tag.tag_name: tag.tag_value for tag in request.tags}
+        sandbox = await self._sandboxes.create(request.app_id, request.definition, tags, env, True)
         return api_pb2.SandboxCreateV2Response(
             sandbox_id=sandbox.id,
             task_id=sandbox.task_id,

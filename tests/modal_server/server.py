@@ -62,10 +62,7 @@ class ModalServer:
     server that is started on the same `state` (and `port`) finds its sandboxes again.
 
     In process mode `isolated` sandboxes have a root, a process tree and a network of their own, where the host allows
-    it; else they share the host's, and only the client's file operations see the sandbox's folder as the root.
-
-    An `idempotent` server answers a V2 creation that the client tries again with the sandbox of its first try; nothing
-    says whether the service does.
+    it; else they share the host's.
 
     >>> with ModalServer() as server, server.client() as client:
     ...     app = modal.App.lookup("an-app", create_if_missing=True, client=client)
@@ -81,7 +78,6 @@ class ModalServer:
         images: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
         isolated: bool = True,
-        idempotent: bool = False,
         kept_calls: int = KEPT_CALLS,
         credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
         engine: Engine | None = None,
@@ -91,7 +87,6 @@ class ModalServer:
         self.port = port
         self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
         self._isolated = isolated
-        self._idempotent = idempotent
         self._own_state = state is None
         self.starts = starts or Starts()
         self.images = dict(images or {})
@@ -211,7 +206,7 @@ class ModalServer:
         listener = self._listen()
         parts: list[Any] = [
             control,
-            SandboxesV2(self._sandboxes, control, self.url, self._idempotent),
+            SandboxesV2(self._sandboxes, control, self.url),
             SandboxesV1(self._sandboxes, control, self.url),
         ]
         router = Router(self._sandboxes, control)

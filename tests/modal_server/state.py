@@ -133,7 +133,7 @@ class State:
         self.apps = Table(folder / "apps.json")
         """Environment and name of an app -> its id."""
         self.images = Table(folder / "images.json")
-        """Image id -> its Dockerfile's lines, or the engine's own name of a snapshot."""
+        """Image id -> its Dockerfile's lines."""
         self.secrets = Table(folder / "secrets.json")
         self.volumes = Table(folder / "volumes.json")
         self.sandboxes: dict[str, Sandbox] = {}

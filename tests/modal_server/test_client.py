@@ -18,8 +18,8 @@ from tests.modal_server.rpc import REDACTED
 from tests.modal_server.walk import walk
 
 
-def test_the_client_goes_through_everything(account: Account, family: str, tmp_path: Path) -> None:
-    walk(account, tmp_path, f"walk-{family}")
+def test_the_client_goes_through_everything(account: Account, family: str) -> None:
+    walk(account, f"walk-{family}")
     called = {call.rpc for call in account.server.calls()}
     assert ("SandboxCreateV2" if family == "v2" else "SandboxCreate") in called
 

@@ -7,7 +7,6 @@ never hears of it, or ``add(rpc="SandboxListV2", do=Refuse("UNAVAILABLE"), after
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
 import threading
@@ -56,12 +55,6 @@ class Break:
 
 
 Action = Refuse | LoseReply | Delay | Break
-ACTIONS: dict[str, Callable[..., Action]] = {
-    "refuse": Refuse,
-    "lose_reply": LoseReply,
-    "delay": Delay,
-    "break": Break,
-}
 
 
 @dataclass
@@ -99,12 +92,6 @@ class Trouble:
         with self._lock:
             self._rules.append(rule)
         return rule
-
-    def add_text(self, text: str) -> Rule:
-        """A rule as JSON: ``{"rpc": "SandboxCreateV2", "do": {"refuse": {"status": "UNAVAILABLE"}}, "times": 2}``."""
-        rule = json.loads(text)
-        ((name, arguments),) = rule.pop("do").items()
-        return self.add(do=ACTIONS[name](**arguments), **rule)
 
     def clear(self) -> None:
         with self._lock:

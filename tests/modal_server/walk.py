@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import time
-from pathlib import Path
 
 import modal
 import pytest
@@ -15,7 +14,7 @@ from tests.modal_server.conftest import Account
 ENTRYPOINT = 'echo "hi $WHO"; echo bad >&2; read line; echo "got $line"; exit 5'
 
 
-def walk(account: Account, folder: Path, name: str) -> None:
+def walk(account: Account, name: str) -> None:
     """Create, talk, list, find, run commands, copy files, end; each step checked. `name` is of this walk alone."""
     sandbox = account.create(
         *("sh", "-c", ENTRYPOINT), name=name, tags={"walk": name, "kind": "a"}, env={"WHO": "you"}, timeout=60
@@ -27,7 +26,6 @@ def walk(account: Account, folder: Path, name: str) -> None:
     assert account.listed(walk=name, kind="b") == [sandbox.object_id] and not account.listed(walk=name, kind="a")
     _names(account, sandbox, name)
     _commands(sandbox)
-    _files(sandbox, folder)
     command = sandbox.exec("sleep", "60")
     sandbox.stdin.write("line\n")
     sandbox.stdin.drain()
@@ -63,16 +61,6 @@ def _commands(sandbox: modal.Sandbox) -> None:
     assert sandbox.exec("sh", "-c", "kill -9 $$").wait() == 137
     # Who is first: the client gives up with -1, the server kills.
     assert sandbox.exec("sleep", "30", timeout=1).wait() in (-1, 137)
-
-
-def _files(sandbox: modal.Sandbox, folder: Path) -> None:
-    data = bytes(range(256)) * 4096
-    (folder / "here").write_bytes(data)
-    sandbox.filesystem.copy_from_local(folder / "here", "/out/deep/there")
-    sandbox.filesystem.copy_to_local("/out/deep/there", folder / "back")
-    assert (folder / "back").read_bytes() == data == sandbox.filesystem.read_bytes("/out/deep/there")
-    assert sandbox.exec("wc", "-c", "/out/deep/there").stdout.read().split()[0] == str(len(data))
-    assert [entry.name for entry in sandbox.filesystem.list_files("/out")] == ["deep"]
 
 
 def _ends(account: Account, name: str) -> None:
