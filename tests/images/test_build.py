@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import tarfile
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from trace_bench.images.build import silent
 from trace_bench.images.engine import connect
 
 pytestmark = pytest.mark.docker
-SLOW = pytest.mark.slow
 
 Built = tuple[Checkout, dict[str, Any]]
 
@@ -44,42 +41,6 @@ answer = {n: (s := importlib.util.find_spec(n)) and s.origin for n in names}"""
     assert [n for n in ("litellm", "pydantic", "docker") if found[n]] == []
 
 
-def test_nothing_of_the_build_stays_behind(engine: Any, built: Built) -> None:
-    code = """
-import os
-answer = [os.path.join(d, n) for d, dirs, files in os.walk("/", topdown=True)
-          if not dirs.__setitem__(slice(None), [x for x in dirs if os.path.join(d, x) not in ("/proc", "/sys")])
-          for n in [*dirs, *files] if n == "wheelhouse" or n.endswith(".whl")]
-answer += [p for p in ("/root/.cache", "/install", "/etc/apt/sources.list") if os.path.exists(p)]"""
-    assert inside(engine, built[1]["ref"], code) == []
-
-
-@pytest.mark.slow
-def test_the_engine_keeps_no_stage_of_the_build(
-    engine: Any, checkout: Checkout, remove_later: Callable[[str], None]
-) -> None:
-    mark = f"trace-bench.test-stage={uuid.uuid4()}"
-    dockerfile = checkout.folder / "images" / "worker.Dockerfile"
-    text = dockerfile.read_text()
-    label = 'LABEL trace-bench.stage="worker"'
-    assert label in text
-    dockerfile.write_text(text.replace(label, f"LABEL {mark}"))
-    remove_later(checkout.call("build.build", "core")["ref"])
-    assert engine.images.list(all=True, filters={"label": mark}) == []
-
-
-def test_byte_code_is_there_and_unchecked(engine: Any, built: Built) -> None:
-    code = """
-import importlib.util, pathlib, json, opto, trace_bench.errors
-answer = {}
-for module in (json, opto, trace_bench.errors):
-    cached = pathlib.Path(importlib.util.cache_from_source(module.__file__))
-    answer[module.__name__] = int.from_bytes(cached.read_bytes()[4:8], "little")"""
-    flags = inside(engine, built[1]["ref"], code)
-    assert flags["opto"] == flags["trace_bench.errors"] == 0b01  # hash-based, not checked (PEP 552)
-    assert flags["json"] in (0b00, 0b01)
-
-
 def test_environment_command_and_labels(engine: Any, built: Built) -> None:
     pin = built[1]
     image = engine.images.get(pin["ref"])
@@ -93,51 +54,6 @@ def test_environment_command_and_labels(engine: Any, built: Built) -> None:
     assert image.labels["org.opencontainers.image.version"]
     assert pin["ref"] == f"trace-bench/core:{pin['key'][:12]}"
     assert inside(engine, pin["ref"], "import os; answer = os.path.isdir('/out')") is True
-
-
-@pytest.mark.parametrize(
-    ("remote", "source"),
-    [
-        pytest.param(
-            "https://example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench", marks=pytest.mark.slow
-        ),
-        ("https://user:word@example.org:8443/lab/trace-bench", "https://example.org/lab/trace-bench"),
-        pytest.param(
-            "git@example.org:lab/trace-bench.git", "https://example.org/lab/trace-bench", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            "ssh://git@example.org/lab/trace-bench.git", "https://example.org/lab/trace-bench", marks=pytest.mark.slow
-        ),
-        pytest.param("/srv/somewhere/trace-bench", None, marks=SLOW),
-    ],
-)
-def test_labels_name_source_revision_and_version(checkout: Checkout, remote: str, source: str | None) -> None:
-    def git(*arguments: str) -> str:
-        who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-        command = ["git", "-C", str(checkout.folder), *who, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "a checkout")
-    git("remote", "add", "origin", remote)
-    ask = "answer = build._provenance(layers.family_named('core'))"
-    labels = checkout.python(ask)
-    prefix = "org.opencontainers.image."
-    assert labels.get(prefix + "source") == source
-    assert labels[prefix + "revision"] == git("rev-parse", "HEAD") and labels[prefix + "version"]
-    checkout.edit("images/core/Dockerfile")
-    assert checkout.python(ask)[prefix + "revision"] == git("rev-parse", "HEAD") + "-dirty"
-
-
-@pytest.mark.slow
-def test_a_second_build_keeps_the_key(engine: Any, built: Built) -> None:
-    checkout, pin = built
-    engine.images.remove(pin["ref"], force=True)
-    again = checkout.call("build.build", "core")
-    assert (again["key"], again["ref"], again["base"]) == (pin["key"], pin["ref"], pin["base"])
-    unchanged = checkout.call("build.build", "core")
-    assert unchanged == again
 
 
 def test_a_failed_build_ends_with_its_last_lines(checkout: Checkout) -> None:

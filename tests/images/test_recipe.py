@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
-from tests.images.conftest import TOP, Checkout, copy_checkout
+from tests.images.conftest import TOP
 from trace_bench.errors import ConfigError
+from trace_bench.images import build
 from trace_bench.images.recipe import (
     PARTS,
     dependencies_key,
     image_key,
     load_families,
-    worker_sources,
     worker_sources_hash,
 )
-
-_KEY = "answer = recipe.image_key(layers.family_named('core').recipe, 'packages:0')"
 
 
 @pytest.fixture
@@ -35,38 +34,62 @@ def test_shipped_families_stand_on_each_other() -> None:
     assert families["core"].arguments == {"PRELOAD": ""}
 
 
-def test_key_is_the_same_for_copies_with_other_times_and_modes(tmp_path: Path) -> None:
-    first = copy_checkout(tmp_path / "one", tmp_path / "home")
-    second = copy_checkout(tmp_path / "a" / "longer" / "path", tmp_path / "home")
-    for path in second.folder.rglob("*"):
+def _key(images: Path) -> str:
+    return image_key(load_families(images)["core"].recipe, "packages:0")
+
+
+OF_THE_IMAGE = ("core/Dockerfile", "base/Dockerfile", "worker.Dockerfile", "core/requirements.txt", "bootstrap.txt")
+OF_THE_WORKER = ("__init__.py", "errors.py", "worker/problem.py", "trainers/base.py", "suites/base.py")
+
+
+def test_key_changes_with_each_input_and_with_nothing_else(images: Path, tmp_path: Path) -> None:
+    package = tmp_path / "trace_bench"
+    shutil.copytree(TOP / "trace_bench", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (*images.rglob("*"), *package.rglob("*")):
         os.utime(path, (1, 1))
         if path.is_file():
             path.chmod(0o600)
-    assert first.python(_KEY) == second.python(_KEY)
+    keys = [_key(images)]
+    assert keys == [image_key(load_families()["core"].recipe, "packages:0")], "place, times and modes do not count"
+    for name in ("llm4ad/Dockerfile", "llm4ad/requirements.txt"):
+        _edit(images / name)
+    assert [_key(images)] == keys
+    for name in OF_THE_IMAGE:
+        _edit(images / name)
+        keys.append(_key(images))
+    assert len(set(keys)) == len(keys) == 6
+    hashes = [worker_sources_hash(package)]
+    assert hashes == [worker_sources_hash()] == [load_families()["core"].recipe.worker]
+    _edit(package / "resources.py")
+    (package / "worker" / "__pycache__").mkdir()
+    (package / "worker" / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"0")
+    (package / "worker" / ".problem.py.swp").write_bytes(b"0")
+    assert [worker_sources_hash(package)] == hashes
+    for name in OF_THE_WORKER:
+        _edit(package / name)
+        hashes.append(worker_sources_hash(package))
+    (package / "worker" / "problem.py").rename(package / "worker" / "renamed.py")
+    hashes.append(worker_sources_hash(package))
+    assert len(set(hashes)) == len(hashes) == 7
+
+
+def _edit(path: Path) -> None:
+    with path.open("a") as file:
+        file.write("\n# another line\n")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "images/core/Dockerfile",
-        "images/base/Dockerfile",
-        "images/worker.Dockerfile",
-        "images/core/requirements.txt",
-        "images/bootstrap.txt",
-        "trace_bench/worker/problem.py",
-    ],
-)
-def test_key_changes_with_each_input(checkout: Checkout, name: str) -> None:
-    before = checkout.python(_KEY)
-    checkout.edit(name)
-    assert checkout.python(_KEY) != before
-
-
-@pytest.mark.parametrize("name", ["trace_bench/resources.py", "images/llm4ad/requirements.txt"])
-def test_key_ignores_what_is_not_in_the_image(checkout: Checkout, name: str) -> None:
-    before = checkout.python(_KEY)
-    checkout.edit(name)
-    assert checkout.python(_KEY) == before
+    "remote",
+    ["https://user:word@example.org:8443/lab/trace-bench", "git@example.org:lab/trace-bench.git",
+     "ssh://git@example.org/lab/trace-bench.git", "/srv/somewhere/trace-bench"],
+)  # fmt: skip
+def test_labels_name_a_public_source_without_user_and_password(monkeypatch: pytest.MonkeyPatch, remote: str) -> None:
+    monkeypatch.setattr(build, "_git", lambda *arguments: remote if arguments[0] == "remote" else "0" * 40)
+    monkeypatch.setattr(build.metadata, "metadata", lambda name: Message())
+    labels = build._provenance(load_families()["core"])
+    source = None if remote.startswith("/srv") else "https://example.org/lab/trace-bench"
+    assert labels.get("org.opencontainers.image.source") == source
+    assert labels["org.opencontainers.image.revision"] == "0" * 40
 
 
 def test_key_changes_with_the_packages_of_debian(images: Path) -> None:
@@ -85,19 +108,6 @@ def test_key_changes_with_base_and_with_preload(images: Path) -> None:
     changed = load_families(images)["core"].recipe
     assert image_key(changed, "packages:0") != image_key(recipe, "packages:0")
     assert [p for p in PARTS if changed.parts("x").get(p) != recipe.parts("x").get(p)] == ["arguments"]
-
-
-def test_worker_sources_leave_out_byte_code_and_hidden_files(tmp_path: Path) -> None:
-    package = tmp_path / "trace_bench"
-    shutil.copytree(TOP / "trace_bench", package)
-    before = worker_sources_hash(package)
-    (package / "worker" / "__pycache__").mkdir(exist_ok=True)
-    (package / "worker" / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"0")
-    (package / "worker" / ".problem.py.swp").write_bytes(b"0")
-    assert worker_sources_hash(package) == before
-    assert "worker/problem.py" in worker_sources(package)
-    (package / "worker" / "problem.py").rename(package / "worker" / "renamed.py")
-    assert worker_sources_hash(package) != before
 
 
 @pytest.mark.parametrize(
