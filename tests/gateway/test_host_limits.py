@@ -230,7 +230,6 @@ def test_the_slot_of_a_dead_process_is_free(tmp_path: Path) -> None:
     granted(limits)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     per_minute=st.sampled_from([0.7, 1.0, 3.0, 7.5]),
     tokens=st.sampled_from([50, 1000]),
