@@ -292,7 +292,7 @@ def test_the_wrong_program_fails_the_tests() -> None:
          "row 'q9': column 'answers_spans' has an empty list"),
         ("qasper", {"pid": "p", "input": "What?", "output": "x"}, "row 'p': column 'input' must have the form"),
         ("strategy_qa", {"qid": "s", "question": "?", "answer": "maybe"}, "row 's': column 'answer' must be true or"),
-        ("bbeh/nycc", {"input": "?", "target": None}, "column 'target' is missing"),
+        ("bbeh/nycc", {"input": "?", "target": None}, "column 'target' is null"),
         ("humaneval", {**HUMANEVAL, "entry_point": "thrice"}, "row 'HumanEval/900': column 'prompt' does not begin"),
         ("humaneval", {**HUMANEVAL, "test": "assert True"}, "column 'test' does not define 'check"),
         ("mbpp", {**MBPP, "test_list": ["assert ("]}, "row '7': column 'test_list' has the test 'assert (', which"),
