@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,16 @@ def test_requests_beyond_the_limit_wait_until_the_first_is_a_minute_old(tmp_path
     clock.now = 1060.9
     wait(limits)
     clock.now = 1061.1
+    granted(limits)
+
+
+def test_less_than_one_request_a_minute_is_kept_too(tmp_path: Path) -> None:
+    clock = Clock()
+    limits = HostLimits(tmp_path, KEY, HostLimit(requests_per_minute=0.5), clock=clock)
+    granted(limits)
+    clock.now += 100
+    wait(limits)
+    clock.now += 22
     granted(limits)
 
 
@@ -228,6 +239,30 @@ def test_the_slot_of_a_dead_process_is_free(tmp_path: Path) -> None:
         child.send_signal(signal.SIGKILL)
         child.wait()
     granted(limits)
+
+
+def test_threads_of_one_process_never_exceed_the_calls_at_a_time(tmp_path: Path) -> None:
+    import threading
+
+    limits = HostLimits(tmp_path, KEY, HostLimit(concurrent=3))
+    lock, at_work, most = threading.Lock(), 0, 0
+    pause = threading.Event()
+
+    def one(_: int) -> None:
+        nonlocal at_work, most
+        while not isinstance(answer := limits.ask(0), Permit):
+            pause.wait(answer / 10)
+        with lock:
+            at_work += 1
+            most = max(most, at_work)
+        pause.wait(0.01)
+        with lock:
+            at_work -= 1
+        answer.done()
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(one, range(36)))
+    assert most <= 3
 
 
 @given(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,19 @@ def test_a_call_that_only_an_estimate_keeps_out_waits_for_it(open_scope: OpenSco
     assert scope.usage().total_tokens >= 100
 
 
+def test_a_failed_call_lets_those_that_wait_for_it_go_on(open_scope: OpenScope) -> None:
+    provider = Scripted(ProviderError("down"), answer())
+    provider.gate.clear()
+    scope = open_scope(provider=provider, budget=Budget(calls=1))
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(scope.handle, at("train"))
+        assert provider.at_work.acquire(timeout=60)
+        second = pool.submit(scope.handle, at("train"))
+        provider.gate.set()
+        assert (first.result(60).status, second.result(60).status) == (502, 200)
+    assert scope.usage().calls == 1
+
+
 @pytest.mark.parametrize("whose", ["job", "run"])
 def test_no_call_begins_after_the_session_has_ended_although_there_is_room_again(whose: str) -> None:
     """A call that waits may wake only after the call before it has given its room back."""
@@ -277,6 +292,23 @@ def test_jobs_share_the_budget_of_their_run_exactly(tmp_path: Path) -> None:
         scope.close()
 
 
+def test_a_job_that_meets_its_own_budget_is_not_cut_by_the_run(tmp_path: Path) -> None:
+    run = RunMeter(Budget(calls=10))
+    (scope,) = scopes(tmp_path, run, 1, Scripted(answer()), Budget(calls=2))
+    assert [scope.handle(at("train")).status for _ in range(3)] == [200, 200, 429]
+    assert not scope.cut_by_run_budget
+    assert run.used_up() is None
+    scope.close()
+
+
+def test_a_call_that_the_run_refuses_costs_the_job_nothing(tmp_path: Path) -> None:
+    run = RunMeter(Budget(calls=0))
+    (scope,) = scopes(tmp_path, run, 1, Scripted(answer()), Budget(calls=1))
+    assert scope.handle(at("train")).status == 429
+    assert scope.usage() == Usage(refused=1)
+    scope.close()
+
+
 def test_a_later_attempt_and_a_later_controller_count_a_job_once(tmp_path: Path) -> None:
     run = RunMeter(Budget(calls=5))
     gateway = Gateway({"stub": Scripted(answer())}, run_meter=run)
@@ -319,3 +351,11 @@ def test_the_models_own_limit_of_an_answer_counts_where_the_body_has_none() -> N
         request = ProviderRequest("/v1/chat/completions", body, model, 1, HASH)
         assert estimate(Scripted(), request) == (tokens, None)
     assert estimate(Priced(), request) == (100, 0.1)
+
+
+def test_exact_dollars_are_held_back() -> None:
+    meter = Meter(Budget(usd=0.3))
+    hold = meter.hold("train", usd=0.1)
+    assert hold.expected.usd == Fraction(0.1)
+    meter.settle(hold, line(cost_usd=0.1))
+    assert json.loads(meter.usage().model_dump_json())["cost_usd"] == 0.1

@@ -18,13 +18,29 @@ from trace_bench.artifacts import schema
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.errors import Boundary, HarnessError
-from trace_bench.gateway.base import LlmRequest, Provider
-from trace_bench.gateway.recorded import RecordedCalls
+from trace_bench.gateway.base import LlmRequest, Provider, ProviderReply, ProviderRequest, Refusal
+from trace_bench.gateway.recorded import RecordedCalls, read_calls
 from trace_bench.gateway.replay import RecordedJob, ReplayProvider, unasked
+from trace_bench.gateway.response_cache import ResponseCache
 from trace_bench.gateway.server import Gateway, Scope
 from trace_bench.gateway.stub import StubProvider
 
 JOB = "0123456789ab"
+
+
+class Answers:
+    """A provider that gives what is listed, one after another: a status, or a refusal of the gateway's own."""
+
+    name, paid, uses_hints, quick = "answers", False, False, True
+
+    def __init__(self, *given: int | Refusal) -> None:
+        self._given = list(given)
+
+    def complete(self, request: ProviderRequest) -> ProviderReply:
+        given = self._given.pop(0)
+        if isinstance(given, Refusal):
+            raise given
+        return ProviderReply(given, {"left": len(self._given)}, 3, 2, 0.125)
 
 
 def open_at(path: Path, provider: Provider, *, attempt: int = 1, budget: Budget | None = None) -> Scope:
@@ -86,6 +102,17 @@ def test_slots_are_answered_in_any_order_with_the_recorded_figures(cassette: Pat
             assert line[key] == source[key], key
 
 
+def test_answers_of_the_response_cache_are_told_from_paid_ones_again(cassette: Path, tmp_path: Path) -> None:
+    asked = chat("step=0", request_id="train-0")
+    for path in (tmp_path / "first.jsonl", cassette):
+        provider = CountingProvider()
+        with Gateway({"stub": provider}, cache=ResponseCache(tmp_path / "kept")).open(JOB, 7, STUB, path) as scope:
+            told, spent = bodies(scope, asked), scope.usage()
+    assert (spent.calls, spent.cached, spent.cost_usd) == (1, 1, 0.0)
+    with replay_of(cassette, tmp_path) as again:
+        assert bodies(again, asked) == told and again.usage() == spent
+
+
 def test_the_answer_of_another_slot_is_not_taken(cassette: Path, tmp_path: Path) -> None:
     """Identical requests of several proposals had different answers."""
     asked = [chat(f"proposal={i}", request_id=f"train-{i}") for i in range(2)]
@@ -103,6 +130,18 @@ def test_equal_requests_without_slots_get_the_answers_in_their_order(cassette: P
         assert bodies(again, *[chat(None, request_id=f"train-{i}") for i in range(3)]) == first
         (status, body), *_ = bodies(again, chat(None, request_id="train-3"))
         assert status == 400 and "recorded 3 times" in body["error"]["message"]
+
+
+def test_a_later_attempt_of_the_replay_goes_on_with_what_was_answered(cassette: Path, tmp_path: Path) -> None:
+    asked = [chat(None, request_id=f"train-{i}") for i in range(3)]
+    with open_at(cassette, CountingProvider()) as scope:
+        first = bodies(scope, *asked)
+        spent = scope.usage()
+    with replay_of(cassette, tmp_path) as died:
+        assert bodies(died, *asked[:2]) == first[:2]
+    with replay_of(cassette, tmp_path, attempt=2) as again:
+        assert bodies(again, *asked) == first
+        assert again.usage().calls == spent.calls and again.usage().cost_usd == spent.cost_usd
 
 
 def test_a_replay_is_a_recording_too(cassette: Path, tmp_path: Path) -> None:
@@ -181,6 +220,15 @@ def test_what_failed_attempts_paid_for_is_carried_over(cassette: Path, tmp_path:
 # ------------------------------------------------------------------------------------------------------- refusals
 
 
+def test_refusals_of_a_provider_are_given_again(cassette: Path, tmp_path: Path) -> None:
+    asked = [chat("a", request_id=f"train-{i}") for i in range(3)]
+    with open_at(cassette, Answers(400, 422, 200)) as scope:
+        first = bodies(scope, *asked)
+    assert [status for status, _ in first] == [400, 422, 200]
+    with replay_of(cassette, tmp_path) as again:
+        assert bodies(again, *asked) == first
+
+
 def test_a_refusal_of_the_built_in_model_is_given_again(cassette: Path, tmp_path: Path) -> None:
     asked = chat(None, request_id="train-1", n=1000)
     with open_at(cassette, StubProvider()) as scope:
@@ -192,7 +240,7 @@ def test_a_refusal_of_the_built_in_model_is_given_again(cassette: Path, tmp_path
 
 
 def test_a_failure_of_the_provider_is_not_repeated(cassette: Path, tmp_path: Path) -> None:
-    with open_at(cassette, CountingProvider()) as scope:
+    with open_at(cassette, Answers(200)) as scope:
         first = bodies(scope, chat("a", request_id="train-2"))
     (line,) = lines(cassette)
     failed = {**line, "status": 502, "response": {"error": {}}, "request_id": "train-1", "prompt_tokens": 0}
@@ -268,6 +316,13 @@ def test_the_nearest_request_is_found_where_no_slot_helps(cassette: Path, tmp_pa
         assert "nearest is line 2 (without a slot)" in str(again.not_recorded())
 
 
+def test_an_empty_recording_holds_no_calls(tmp_path: Path, cassette: Path) -> None:
+    open_at(cassette, CountingProvider()).close()
+    with replay_of(cassette, tmp_path) as again:
+        again.handle(chat("a"))
+        assert "holds no calls" in str(again.not_recorded())
+
+
 # ------------------------------------------------------------------------------------------------------------ files
 
 
@@ -329,6 +384,11 @@ def test_a_damaged_recording_is_named_with_its_line(
     cassette.write_text(damage(line))
     with pytest.raises(HarnessError, match=said):
         RecordedCalls(cassette)
+
+
+def test_a_missing_recording_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"gone\.jsonl: No such file"):
+        list(read_calls(tmp_path / "gone.jsonl"))
 
 
 def test_few_indexes_are_held_at_a_time_and_none_is_lost(cassette: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,13 @@ def test_another_seed_or_model_is_another_answer(jobs: Jobs, other: dict[str, An
         assert ask(scope) == 2
 
 
+def test_the_name_that_a_model_has_in_tables_does_not_matter(jobs: Jobs) -> None:
+    with jobs.open("first") as scope:
+        assert ask(scope, model="gpt-9") == 1
+    with jobs.open("second", model=MODEL.model_copy(update={"id": "mine"})) as scope:
+        assert ask(scope, model="gpt-9") == 1
+
+
 def test_another_address_is_another_answer(jobs: Jobs) -> None:
     class Addressed(CountingProvider):
         def __init__(self, address: str) -> None:
@@ -181,6 +189,16 @@ def test_entries_are_the_owners_alone(jobs: Jobs) -> None:
     found = [jobs.cache, *jobs.cache.rglob("*")]
     assert len(found) == 3
     assert all(stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in found)
+
+
+def test_many_jobs_may_use_it_at_once(jobs: Jobs) -> None:
+    scopes = [jobs.open(f"run-{n}") for n in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda scope: [ask(scope, f"step={n}") for n in range(5)], scopes))
+    with jobs.open("last") as scope:
+        last = [ask(scope, f"step={n}") for n in range(5)]
+    assert all(last[n] in {answer[n] for answer in answers} for n in range(5))
+    assert len(list(jobs.cache.rglob("*.json"))) == 5
 
 
 def test_clearing_removes_the_answers_and_nothing_else(jobs: Jobs) -> None:

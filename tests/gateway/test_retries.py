@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trace_bench.artifacts.calls import LlmTry
 from trace_bench.gateway import retries
@@ -147,3 +149,9 @@ def test_leave_is_taken_for_each_try_and_given_back_with_what_it_used(waits: Wai
 )
 def test_retry_after_is_read_in_all_its_forms(headers: Mapping[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds
+
+
+@given(st.text())
+def test_no_retry_after_is_too_odd(text: str) -> None:
+    found = retry_after({"Retry-After": text}, NOW)
+    assert found is None or found >= 0.0

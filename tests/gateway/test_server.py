@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gateway.conftest import STUB, OpenScope, chat, error
+from tests.gateway.conftest import STUB, OpenScope, chat, error, suggestion
 from trace_bench.artifacts import jsonio, schema
-from trace_bench.artifacts.contract import Budget
+from trace_bench.artifacts.contract import Budget, ModelRef
 from trace_bench.artifacts.writers import read_journal
-from trace_bench.errors import Boundary, HarnessError
+from trace_bench.errors import Boundary, ConfigError, HarnessError
 from trace_bench.gateway.base import (
     GatewayLimits,
     LlmRequest,
@@ -135,6 +135,13 @@ def test_a_later_attempt_reuses_slots_and_pays_only_for_new_ones(open_scope: Ope
     assert second.usage().reused == 2
 
 
+def test_a_slot_with_another_request_is_another_call(open_scope: OpenScope) -> None:
+    scope = open_scope(provider=CountingProvider())
+    assert _answer(scope, chat("step=0", text="a")) == 1
+    assert _answer(scope, chat("step=0", text="b")) == 2
+    assert _answer(scope, chat("step=0", text="a")) == 1
+
+
 def test_without_slots_equal_requests_of_one_attempt_are_separate_draws(open_scope: OpenScope) -> None:
     provider = CountingProvider()
     with open_scope(provider=provider) as first:
@@ -164,6 +171,16 @@ def test_the_same_request_from_many_threads_is_paid_once(open_scope: OpenScope) 
     assert len(set(same_id)) == len(set(same_slot)) == 1
     assert len(provider.asked) == 2
     assert scope.usage().calls == 2
+
+
+def test_parallel_calls_do_not_overrun_the_budget(open_scope: OpenScope) -> None:
+    provider = CountingProvider(seconds=0.01)
+    scope = open_scope(provider=provider, budget=Budget(calls=10))
+    with ThreadPoolExecutor(16) as pool:
+        statuses = list(pool.map(lambda _: scope.handle(chat(None)).status, range(40)))
+    assert sorted(statuses) == [200] * 10 + [429] * 30
+    assert len(provider.asked) == 10
+    assert scope.usage().refused == 30
 
 
 @pytest.mark.parametrize(
@@ -235,6 +252,14 @@ def test_a_damaged_cassette_is_named_with_its_line(open_scope: OpenScope, casset
         open_scope()
 
 
+def test_usage_of_an_answer_goes_with_it_also_when_it_is_reused(open_scope: OpenScope) -> None:
+    scope = open_scope(provider=CountingProvider())
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "cost_usd": 0.25}
+    assert scope.handle(chat("step=0")).usage == usage
+    assert scope.handle(chat("step=0")).usage == usage
+    assert scope.usage().prompt_tokens == 10
+
+
 @pytest.mark.parametrize(
     ("request_", "status", "code"),
     [
@@ -290,12 +315,23 @@ def test_names_that_no_cassette_can_hold_are_refused(
     assert longest in (line["request_id"], line["phase"])
 
 
+def test_equal_requests_of_two_jobs_are_two_calls(tmp_path: Path) -> None:
+    provider = CountingProvider()
+    gateway = Gateway({"stub": provider})
+    with gateway.open("0" * 12, 1, STUB, tmp_path / "0") as one, gateway.open("1" * 12, 1, STUB, tmp_path / "1") as two:
+        assert [_answer(scope, chat("step=0", request_id="train-1")) for scope in (one, two, one)] == [1, 2, 1]
+
+
 def test_models_are_listed_without_costing_a_call(open_scope: OpenScope) -> None:
     scope = open_scope(budget=Budget(calls=0))
     listed = json.loads(scope.handle(LlmRequest("1", "GET", "/v1/models", {}, b"")).body)
     assert [m["id"] for m in listed["data"]] == ["stub"]
     one = json.loads(scope.handle(LlmRequest("2", "GET", "/v1/models/stub?x=1", {}, b"")).body)
     assert one["id"] == "stub"
+
+
+def test_a_request_without_a_model_gets_the_jobs_model(open_scope: OpenScope) -> None:
+    assert suggestion(open_scope().handle(chat(model=None)))
 
 
 def test_a_job_is_served_once_at_a_time(cassette: Path) -> None:
@@ -314,6 +350,17 @@ def test_a_cassette_that_cannot_be_opened_does_not_block_the_job(cassette: Path)
         gateway.open("0123456789ab", 1, STUB, cassette)
     cassette.unlink()
     gateway.open("0123456789ab", 1, STUB, cassette).close()
+
+
+def test_an_unknown_provider_is_a_config_error(cassette: Path) -> None:
+    with pytest.raises(ConfigError, match="has no model 'm'; it has stub"):
+        Gateway({"stub": StubProvider()}).open("0123456789ab", 1, ModelRef(id="m", provider="acme"), cassette)
+
+
+def test_limits_can_be_set(cassette: Path) -> None:
+    gateway = Gateway({"stub": StubProvider()}, limits=GatewayLimits(body_bytes=10))
+    with gateway.open("0123456789ab", 1, STUB, cassette) as scope:
+        assert scope.handle(chat()).status == 413
 
 
 def nested(levels: int) -> list[Any]:
