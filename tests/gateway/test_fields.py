@@ -195,3 +195,9 @@ def test_the_names_that_are_told_are_bounded(open_scope: OpenScope) -> None:
         assert scope.handle(post(CHAT, body, str(number))).status == 200
     assert len(scope.warnings()) == 20
     assert all(warning.isprintable() for warning in scope.warnings())
+
+
+def test_nothing_is_stored_at_a_provider(open_scope: OpenScope) -> None:
+    provider = CountingProvider()
+    assert open_scope(provider=provider).handle(post(RESPONSES, {"input": "x", "store": True})).status == 200
+    assert provider.asked[0].body == {"input": "x", "store": False}

@@ -26,6 +26,7 @@ from tests.gateway.openai_server import (
     EMPTY_CHOICES,
     MALFORMED,
     NO_USAGE,
+    OUT_OF_TOKENS,
     PLAIN,
     Asked,
     Behaviour,
@@ -710,3 +711,73 @@ def test_a_call_without_an_answer_is_a_line_of_the_cassette_and_is_asked_again_l
         assert (later.usage().calls, later.usage().tries) == (0, 3), "counted from the cassette"
         assert later.handle(request).status == 200
         assert (later.usage().calls, later.usage().tries) == (1, 4)
+
+
+def test_an_answer_that_ran_out_of_tokens_is_an_answer(server: OpenAIServer, ask: Ask) -> None:
+    server.script(OUT_OF_TOKENS)
+    reply = ask()
+    assert reply.body["choices"][0]["finish_reason"] == "length"
+    assert len(reply.tries) == 1
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": -3, "completion_tokens": 2, "total_tokens": -1},
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+        {"prompt_tokens": 5, "completion_tokens": 0, "total_tokens": 5},
+        {"prompt_tokens": 5, "completion_tokens": -1, "total_tokens": 4},
+    ],
+)
+def test_a_usage_that_cannot_be_is_replaced_by_an_estimate(
+    server: OpenAIServer, ask: Ask, usage: dict[str, int]
+) -> None:
+    server.script(Behaviour(usage=usage))
+    reply = ask("priced")
+    assert reply.estimated
+    assert reply.prompt_tokens > 0 and reply.completion_tokens > 0
+
+
+def test_a_stream_without_usage_is_estimated(server: OpenAIServer, ask: Ask) -> None:
+    server.script(NO_USAGE)
+    reply = ask("streamed")
+    assert reply.estimated and reply.prompt_tokens > 0
+
+
+LITELLM_AT_WORK = """
+import asyncio, os, sys
+from trace_bench.gateway.litellm_calls import Call, Caller
+from trace_bench.gateway.real import RealModel
+import litellm.cost_calculator
+from litellm.litellm_core_utils import redact_messages
+
+IDLE = {
+    litellm.cost_calculator.completion_cost.__code__: "a cost",
+    litellm.litellm_core_utils.litellm_logging.get_standard_logging_object_payload.__code__: "a log",
+    redact_messages._redact_standard_logging_object.__code__: "a log's mask",
+}
+seen = set()
+sys.setprofile(lambda frame, event, argument: event == "call" and seen.add(IDLE.get(frame.f_code)))
+
+async def main():
+    model = RealModel("plain", "openai", "m", base_url=sys.argv[1], api_key="none", stream=sys.argv[2] == "stream")
+    caller = Caller([model])
+    body = {"messages": [{"role": "user", "content": "hi"}]}
+    answer = await caller.ask(Call(model, "/v1/chat/completions", body))
+    assert answer.status == 200 and answer.body["choices"], answer
+    for _ in range(100):  # what was started beside the call comes to its end
+        await asyncio.sleep(0)
+    print("works out", sorted(seen - {None}), flush=True)
+    os._exit(0)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["whole", "stream"])
+def test_litellm_reckons_no_cost_and_keeps_no_log_of_its_own(server: OpenAIServer, how: str) -> None:
+    command = [sys.executable, "-c", LITELLM_AT_WORK, server.url, how]
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert "works out []" in done.stdout, done.stdout + done.stderr

@@ -356,3 +356,20 @@ def test_one_device_by_two_names_is_leased_once(tmp_path: Path) -> None:
     assert other.take(devices=("nvidia.com/gpu=0",), gpus=1) is None
     assert other.take(devices=("/dev/nvidia0",), gpus=1) is None
     found.release()
+
+
+def test_the_mark_of_a_killed_waiter_is_gone(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from trace_bench.sandbox.leases import Leases\n"
+        "l = Leases('machine', Path(sys.argv[1])); l.wait(exclusive=True); print('waits', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    leases = Leases("machine", tmp_path)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "waits\n"
+        assert leases.take() is None
+        process.kill()
+        process.wait()
+    found = leases.take()
+    assert found is not None
+    found.release()

@@ -14,10 +14,22 @@ import pytest
 
 from tests.sandbox.conformance import GRANDCHILD, SLEEP, Lab, content, read_until
 from trace_bench.errors import EnvironmentUnavailable
-from trace_bench.sandbox import Resources
+from trace_bench.sandbox import Resources, get_backend
+from trace_bench.sandbox.errors import ControlMissing
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
+
+
+def test_results_are_unprotected_and_no_control_is_claimed(local_lab: Lab) -> None:
+    assert local_lab.backend.integrity == "unprotected"
+    with local_lab.created(SLEEP) as sandbox:
+        assert [control.name for control in sandbox.controls() if control.in_force] == []
+
+
+def test_required_control_is_refused(local_lab: Lab) -> None:
+    with pytest.raises(ControlMissing, match=r"cannot put in force: network. Use --backend docker"):
+        local_lab.backend.create(local_lab.request(SLEEP, require_controls=frozenset({"network"})))
 
 
 def test_a_name_is_used_again_and_an_id_is_not(local_lab: Lab) -> None:
@@ -28,6 +40,15 @@ def test_a_name_is_used_again_and_an_id_is_not(local_lab: Lab) -> None:
         ids.add(sandbox.id)
         sandbox.remove()
     assert len(ids) == 2
+
+
+def test_module_of_this_package_runs_isolated_without_being_installed(local_lab: Lab, tmp_path: Path) -> None:
+    command = ("python3", "-I", "-m", "trace_bench.sandbox.launcher", str(tmp_path / "none"))
+    with local_lab.created("", command=command) as sandbox:
+        sandbox.start()
+        ended = sandbox.wait(20)
+        assert ended is not None and ended.code == 1
+        assert "none/spec.json" in sandbox.last_words()  # it ran, and missed its input
 
 
 def test_limits_of_a_process_are_set(local_lab: Lab) -> None:
@@ -92,6 +113,12 @@ def test_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(EnvironmentUnavailable, match=f"only you can write; set {STATE_DIR_VARIABLE}"):
         LocalBackend(tmp_path).check()
+
+
+def test_state_folder_can_be_chosen_by_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    get_backend("local")
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
 def test_locked_folders_do_not_keep_it_from_being_removed() -> None:

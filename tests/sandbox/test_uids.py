@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_looking_for_a_free_block_opens_no_file_of_those_at_hand(
     held[7].release()
     assert blocks.acquire().base == DEFAULT_BASE + 7 * BLOCK
     for block in held:
+        block.release()
+
+
+def test_threads_get_blocks_of_their_own(tmp_path: Path) -> None:
+    blocks = UidBlocks(directory=tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        held = list(pool.map(lambda _: blocks.acquire(), range(40)))
+    assert len({block.base for block in held}) == 40
+    for block in held:
+        block.release()
         block.release()
 
 
@@ -131,3 +142,10 @@ def test_lock_folder_is_shared_by_all_users(tmp_path: Path, monkeypatch: pytest.
     found = locks.default_directory()
     assert found == tmp_path / "locks"
     assert found.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_lock_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(locks.LOCK_DIR_VARIABLE, str(tmp_path / "file" / "locks"))
+    with pytest.raises(EnvironmentUnavailable, match=f"set {locks.LOCK_DIR_VARIABLE}"):
+        locks.default_directory()
