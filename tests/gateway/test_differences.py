@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trace_bench.gateway.differences import distance, first_difference, whole_difference
+from trace_bench.gateway.differences import MAX_LINES, distance, first_difference, whole_difference
 
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "find x"}], "n": 1}
 
@@ -52,3 +52,9 @@ def test_distance_counts_what_differs_and_not_what_is_shared() -> None:
 def test_the_whole_difference_is_a_diff_by_lines() -> None:
     diff = whole_difference({"x": "one\nTWO\nthree"}, {"x": "one\ntwo\nthree"})
     assert "--- recorded" in diff and "\n-  two\n+  TWO\n" in diff
+
+
+def test_very_long_requests_are_shown_one_after_the_other() -> None:
+    long = "\n".join(map(str, range(MAX_LINES + 1)))
+    shown = whole_difference({"x": long}, {"x": ""})
+    assert shown.startswith("--- recorded") and "+++ asked" in shown and str(MAX_LINES) in shown

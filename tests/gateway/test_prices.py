@@ -141,3 +141,8 @@ CHAT = "/v1/chat/completions"
 def test_a_usage_is_believed_only_if_it_can_be(usage: object, found: Counted | None) -> None:
     body = {"choices": [{"message": {"content": "pong"}}], "usage": usage}
     assert reported(CHAT, body) == found
+
+
+def test_an_answer_that_says_nothing_may_have_taken_no_tokens() -> None:
+    body = {"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
+    assert reported(CHAT, body) == Counted(3, 0)

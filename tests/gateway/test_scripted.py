@@ -100,6 +100,12 @@ def test_what_a_rule_can_be_for(
     assert (said(fields), said(other)) == ("yes", "no")
 
 
+def test_turns_of_a_conversation_are_counted(tmp_path: Path) -> None:
+    model = provider(tmp_path, {"rules": [{"match": {"turn": 2}, "text": "second"}], "default": {"text": "first"}})
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    assert [content(ask(model, body={"messages": talk[:n]})) for n in (1, 3)] == ["first", "second"]
+
+
 def test_without_a_default_what_no_rule_matches_is_refused(tmp_path: Path) -> None:
     model = provider(tmp_path, {"rules": [{"match": {"contains": "other"}, "text": "t"}]})
     with pytest.raises(Refusal, match="no rule of the model's script matches"):
@@ -171,6 +177,13 @@ def test_a_step_changes_a_variable_within_its_bounds(
         assert reply.inert == (new is None), "an answer that changes nothing is seen as such"
 
 
+def test_named_variables_come_before_the_others(tmp_path: Path) -> None:
+    model = provider(tmp_path, {"default": {"set": {"*": {"add": 1}, "y": {"value": 3}}}})
+    assert suggestion(ask(model, variables=[X, {**X, "name": "y0"}, {**X, "name": "z0"}])) == {
+        "x0": 2.0, "y0": 3, "z0": 2.0,
+    }  # fmt: skip
+
+
 def test_a_step_is_written_in_the_form_that_is_asked_for(tmp_path: Path) -> None:
     model = provider(tmp_path, {"default": {"set": {"x": {"value": 2.5}}}})
     said = content(ask(model, variables=[{**X, "format": "tags"}]))
@@ -184,6 +197,12 @@ def test_several_texts_are_given_in_turn_and_the_last_stays(tmp_path: Path) -> N
         assert [content(ask(model, **one)) for one in asked] == ["a", "b2", "b3", "b4"]
 
 
+def test_rules_for_numbers_repeat_answers(tmp_path: Path) -> None:
+    rules = [{"match": {"number": [1, 3]}, "text": "a"}, {"match": {"number": 2}, "text": "b"}]
+    model = provider(tmp_path, {"rules": rules, "default": {"text": "c"}})
+    assert "".join(content(ask(model, number=n)) for n in range(1, 6)) == "abacc"
+
+
 def test_tokens_and_prices_are_counted(tmp_path: Path) -> None:
     model = provider(tmp_path, {"prices": {"prompt": 1e6, "completion": 2e6}, "default": {"text": "x" * 8}})
     reply = ask(model, body={"messages": [{"role": "user", "content": "y" * 9}], "n": 2})
@@ -191,6 +210,11 @@ def test_tokens_and_prices_are_counted(tmp_path: Path) -> None:
     assert reply.body["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
     assert len(reply.body["choices"]) == 2 and model.paid
     assert not provider(tmp_path, {"default": {"text": "x"}}).paid
+
+
+def test_only_one_that_takes_its_time_is_not_quick(tmp_path: Path) -> None:
+    assert provider(tmp_path, {"default": {"text": "x"}}).quick
+    assert not provider(tmp_path, {"default": {"text": "x", "latency": 0.001}}).quick
 
 
 def test_failures_come_as_a_providers_do(tmp_path: Path) -> None:
@@ -302,6 +326,11 @@ def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, text: str, sent
     with pytest.raises(ConfigError) as caught:
         provider(tmp_path, text)
     assert len(str(caught.value).splitlines()) == 1 and sentence in str(caught.value), str(caught.value)
+
+
+def test_a_script_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: does not exist; check the path of the script"):
+        read_script(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "configs" / "scripted").glob("*.yaml")), ids=lambda p: p.name)

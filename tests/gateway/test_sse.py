@@ -106,6 +106,12 @@ def test_the_pieces_of_a_message_are_the_message(
     assert [got.get("tool_calls", {})[i] for i in range(len(calls))] == calls
 
 
+def test_a_message_without_content_says_so_in_its_first_piece() -> None:
+    first, *rest = chunks(sse.events(CHAT, completion({"content": None, "function_call": {"name": "f"}})))
+    assert first["choices"][0]["delta"] == {"role": "assistant", "content": None}
+    assert rest[0]["choices"][0]["delta"] == {"function_call": {"name": "f"}}
+
+
 def test_probabilities_of_tokens_come_with_the_whole_text() -> None:
     probabilities = {"content": [{"token": "_a", "logprob": -0.5, "bytes": [1]}]}
     found = chunks(sse.events(CHAT, completion({"content": "x" * 500}, logprobs=probabilities)))

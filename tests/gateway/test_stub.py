@@ -8,6 +8,7 @@ import math
 import struct
 import tempfile
 import zlib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,14 @@ def test_steps_of_an_unbounded_number_are_small_and_large_but_not_wild(value: fl
     assert 0.9e-3 * scale <= abs(new - value) <= 1.1 * scale
 
 
+def test_half_of_the_steps_are_below_a_thirtieth_of_the_range() -> None:
+    variable = Variable("x", "float", 5.0, (0.0, 10.0))
+    moves = [abs(float(changed(variable, Draws(7, str(i))) or 0.0) - 5.0) for i in range(1000)]
+    small = sum(move < 10.0 * 0.032 for move in moves)
+    assert 400 < small < 600
+    assert max(moves) > 3.0
+
+
 @given(st.lists(st.text(max_size=5), min_size=2, max_size=6, unique=True), st.data(), seeds)
 def test_code_with_a_ladder_moves_one_step(ladder: list[str], data: st.DataObject, seed: int) -> None:
     at = data.draw(st.integers(0, len(ladder) - 1))
@@ -85,6 +94,13 @@ def test_code_becomes_one_of_the_alternatives_that_differ(alternatives: list[str
     assert new in others if others else new is None
 
 
+def test_every_alternative_gets_its_turn() -> None:
+    variable = Variable("f", "code", "a", None, ("a", "b", "c", "d"))
+    counts = Counter(changed(variable, Draws(1, str(i))) for i in range(900))
+    assert set(counts) == {"b", "c", "d"}
+    assert min(counts.values()) > 200
+
+
 @given(seeds, slots)
 def test_a_subset_of_several_variables_changes_whatever_their_order(seed: int, slot: str) -> None:
     variables = [
@@ -97,6 +113,13 @@ def test_a_subset_of_several_variables_changes_whatever_their_order(seed: int, s
     assert new
     assert set(new) <= {"x", "k", "f"}
     assert propose(variables[::-1], Draws(seed, slot)) == new
+
+
+def test_each_subset_of_the_variables_occurs() -> None:
+    variables = [Variable("x", "float", 1.0), Variable("k", "int", 3)]
+    subsets = Counter(tuple(sorted(propose(variables, Draws(7, str(i))))) for i in range(400))
+    assert set(subsets) == {("x",), ("k",), ("k", "x")}
+    assert min(subsets.values()) > 50
 
 
 def test_nothing_changes_where_nothing_can() -> None:
@@ -131,6 +154,23 @@ def test_threads_on_one_scope_get_the_answers_of_one_thread(open_scope: OpenScop
     assert [alone.handle(chat(slot)).body for slot in reversed(slots_)] == parallel[::-1]
 
 
+def test_another_seed_or_slot_gives_another_answer(open_scope: OpenScope, cassette: Path) -> None:
+    def answers(seed: int) -> list[dict[str, Any]]:
+        cassette.unlink(missing_ok=True)
+        with open_scope(seed=seed) as scope:
+            return [suggestion(scope.handle(chat(f"step={i}"))) for i in range(20)]
+
+    first, second = answers(1), answers(2)
+    # Not none at all: a step beyond a bound ends on it, so two draws may meet there.
+    assert sum(a == b for a, b in zip(first, second, strict=True)) <= 3
+    assert len({json.dumps(a) for a in first}) >= 15
+
+
+def test_the_wording_of_the_prompt_does_not_matter(open_scope: OpenScope) -> None:
+    scope = open_scope()
+    assert suggestion(scope.handle(chat(text="one"))) == suggestion(scope.handle(chat(text="another")))
+
+
 def test_values_stay_the_same_from_release_to_release(open_scope: OpenScope) -> None:
     """Recorded once: a change here changes every stub run, and is to be a decision."""
     scope = open_scope(seed=7)
@@ -163,12 +203,30 @@ def test_an_answer_of_another_form_that_can_change_nothing_is_inert(open_scope: 
     assert "<variable>" not in response.body.decode() and "<IMPROVED" not in response.body.decode()
 
 
+def test_n_choices_differ(open_scope: OpenScope) -> None:
+    response = open_scope().handle(chat(n=3))
+    choices = json.loads(response.body)["choices"]
+    assert [c["index"] for c in choices] == [0, 1, 2]
+    assert len({c["message"]["content"] for c in choices}) == 3
+
+
+@pytest.mark.parametrize("n", [0, -1, 129, "2", True, 1.5])
+def test_a_bad_n_is_refused(open_scope: OpenScope, n: object) -> None:
+    assert error(open_scope().handle(chat(n=n)))["param"] == "n"
+
+
 def test_a_foreign_client_gets_an_inert_answer(open_scope: OpenScope) -> None:
     scope = open_scope()
     response = scope.handle(chat(None))
     assert suggestion(response) == {}
     assert response.inert
     assert scope.usage().inert == 1
+
+
+def test_a_moving_answer_is_not_inert(open_scope: OpenScope) -> None:
+    scope = open_scope()
+    assert not scope.handle(chat()).inert
+    assert scope.usage().inert == 0
 
 
 def test_the_answer_is_a_chat_completion(open_scope: OpenScope) -> None:
@@ -182,6 +240,14 @@ def test_the_answer_is_a_chat_completion(open_scope: OpenScope) -> None:
         "completion_tokens": count_tokens(content),
         "total_tokens": 2 + count_tokens(content),
     }
+
+
+def test_content_in_parts_is_counted(open_scope: OpenScope) -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "abcd"}, {"type": "image_url"}]}
+    body = json.loads(
+        open_scope().handle(chat(messages=[message, {"role": "user"}, {"role": "user", "content": 3}])).body
+    )
+    assert body["usage"]["prompt_tokens"] == 1
 
 
 @pytest.mark.parametrize(
@@ -271,3 +337,7 @@ def test_embeddings_come_as_base64_when_asked_for(open_scope: OpenScope) -> None
 )  # fmt: skip
 def test_a_bad_embedding_request_is_refused(open_scope: OpenScope, given_input: Any, body: Any) -> None:
     assert error(open_scope().handle(_embed(given_input, **body)))["type"] == "invalid_request_error"
+
+
+def test_token_arrays_can_be_embedded(open_scope: OpenScope) -> None:
+    assert len(_vectors(open_scope().handle(_embed([1, 2, 3])))) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from trace_bench.errors import ConfigError
 from trace_bench.homes import HOME_VARIABLE
-from trace_bench.images.archives import keep, kept
+from trace_bench.images.archives import IN_BASE, keep, kept
 from trace_bench.images.recipe import load_families
 
 
@@ -49,6 +49,11 @@ def test_what_cannot_be_kept_is_one_sentence(name: str, sha256: str | None, said
     with pytest.raises(ConfigError, match=said):
         keep("lean", str(tmp_path / name), sha256)
     assert kept("lean") is None
+
+
+def test_the_base_may_have_it() -> None:
+    found = keep("lean", IN_BASE)
+    assert found.path.name == "base" and found.path.read_bytes() == b""
 
 
 def test_the_hash_is_part_of_the_recipe(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import tarfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from trace_bench.images.build import silent
 from trace_bench.images.engine import connect
 
 pytestmark = pytest.mark.docker
+SLOW = pytest.mark.slow
 
 Built = tuple[Checkout, dict[str, Any]]
 
@@ -41,6 +43,42 @@ answer = {n: (s := importlib.util.find_spec(n)) and s.origin for n in names}"""
     assert [n for n in ("litellm", "pydantic", "docker") if found[n]] == []
 
 
+def test_nothing_of_the_build_stays_behind(engine: Any, built: Built) -> None:
+    code = """
+import os
+answer = [os.path.join(d, n) for d, dirs, files in os.walk("/", topdown=True)
+          if not dirs.__setitem__(slice(None), [x for x in dirs if os.path.join(d, x) not in ("/proc", "/sys")])
+          for n in [*dirs, *files] if n == "wheelhouse" or n.endswith(".whl")]
+answer += [p for p in ("/root/.cache", "/install", "/etc/apt/sources.list") if os.path.exists(p)]"""
+    assert inside(engine, built[1]["ref"], code) == []
+
+
+@pytest.mark.slow
+def test_the_engine_keeps_no_stage_of_the_build(
+    engine: Any, checkout: Checkout, remove_later: Callable[[str], None]
+) -> None:
+    mark = f"trace-bench.test-stage={uuid.uuid4()}"
+    dockerfile = checkout.folder / "images" / "worker.Dockerfile"
+    text = dockerfile.read_text()
+    label = 'LABEL trace-bench.stage="worker"'
+    assert label in text
+    dockerfile.write_text(text.replace(label, f"LABEL {mark}"))
+    remove_later(checkout.call("build.build", "core")["ref"])
+    assert engine.images.list(all=True, filters={"label": mark}) == []
+
+
+def test_byte_code_is_there_and_unchecked(engine: Any, built: Built) -> None:
+    code = """
+import importlib.util, pathlib, json, opto, trace_bench.errors
+answer = {}
+for module in (json, opto, trace_bench.errors):
+    cached = pathlib.Path(importlib.util.cache_from_source(module.__file__))
+    answer[module.__name__] = int.from_bytes(cached.read_bytes()[4:8], "little")"""
+    flags = inside(engine, built[1]["ref"], code)
+    assert flags["opto"] == flags["trace_bench.errors"] == 0b01  # hash-based, not checked (PEP 552)
+    assert flags["json"] in (0b00, 0b01)
+
+
 def test_environment_command_and_labels(engine: Any, built: Built) -> None:
     pin = built[1]
     image = engine.images.get(pin["ref"])
@@ -54,6 +92,16 @@ def test_environment_command_and_labels(engine: Any, built: Built) -> None:
     assert image.labels["org.opencontainers.image.version"]
     assert pin["ref"] == f"trace-bench/core:{pin['key'][:12]}"
     assert inside(engine, pin["ref"], "import os; answer = os.path.isdir('/out')") is True
+
+
+@pytest.mark.slow
+def test_a_second_build_keeps_the_key(engine: Any, built: Built) -> None:
+    checkout, pin = built
+    engine.images.remove(pin["ref"], force=True)
+    again = checkout.call("build.build", "core")
+    assert (again["key"], again["ref"], again["base"]) == (pin["key"], pin["ref"], pin["base"])
+    unchanged = checkout.call("build.build", "core")
+    assert unchanged == again
 
 
 def test_a_failed_build_ends_with_its_last_lines(checkout: Checkout) -> None:

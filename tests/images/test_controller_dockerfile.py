@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli import REPOSITORY
+from trace_bench.images.base import OFFICIAL
 
 DOCKERFILE = (REPOSITORY / "Dockerfile").read_text()
 LINES = re.sub(r"\\\n\s*", "", re.sub(r"(?m)^#.*\n", "", DOCKERFILE)).splitlines()
@@ -37,6 +38,18 @@ def checkout(folder: Path) -> Path:
     for name in ("requirements", "images"):
         (context / name).symlink_to(REPOSITORY / name)
     return context
+
+
+def test_it_has_a_base_by_default_and_every_stage_stands_on_it() -> None:
+    assert LINES[0] == f"ARG BASE={OFFICIAL}"
+    assert [line for line in LINES if line.startswith("FROM ")] == [
+        "FROM ${BASE} AS fetch", "FROM ${BASE} AS wheels", "FROM ${BASE}",
+    ]  # fmt: skip
+    assert [line for line in LINES if line.startswith("COPY ")] == [
+        "COPY . /context", "COPY --from=fetch /wheelhouse /wheelhouse",
+        "COPY --from=wheels /install /opt/trace-bench/host",
+    ]  # fmt: skip
+    assert not any("PIP_INDEX_URL" in line for line in LINES[LINES.index("FROM ${BASE} AS wheels") :]), "in no layer"
 
 
 def test_every_download_is_checked_by_hash() -> None:
@@ -80,3 +93,12 @@ def test_without_an_index_one_sentence_says_what_to_do(tmp_path: Path, environme
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 1 and last.startswith(said), done.stderr
     assert last.endswith("or run scripts/build-controller, which downloads the wheels on the host")
+
+
+def test_the_wheels_that_build_this_checkout_are_pinned_with_hashes(tmp_path: Path) -> None:
+    checkout(tmp_path)
+    first_stage(tmp_path, PIP_NO_INDEX="1")
+    text = (tmp_path / "wheelhouse" / "build.txt").read_text()
+    names = re.findall(r"^([\w-]+)==", text, re.MULTILINE)
+    assert names == ["hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers"]
+    assert text.count("--hash=sha256:") >= len(names) and not text.rstrip().endswith("\\")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.images.conftest import TOP
+from tests.images.conftest import TOP, Checkout
+from tests.images.test_build import inside
 from trace_bench.errors import ConfigError
 from trace_bench.images.layers import added_pins, family_named, load_layers
 from trace_bench.images.recipe import dependencies_key, image_key, load_families
-from trace_bench.images.wheels import Target
+from trace_bench.images.wheels import Target, read_pins
 
-TARGETS = [
-    Target(python, machine, "2.36") for python, machine in (("3.11", "x86_64"), ("3.12", "aarch64"), ("3.13", "x86_64"))
-]
+LAYERS = sorted(load_layers(TOP / "images"))
+TARGETS = [Target(python, machine, "2.36") for python in ("3.11", "3.12", "3.13") for machine in ("x86_64", "aarch64")]
 HERE = TARGETS[0]
 HASH = f" --hash=sha256:{'0' * 64}\n"
 
@@ -50,11 +52,14 @@ def test_a_layer_may_have_a_dockerfile_of_its_own(images: Path) -> None:
     assert family_named("core+more", images).recipe.dockerfile != before.dockerfile
 
 
-def test_what_ships_changes_no_package_of_what_it_stands_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("layer", "family"), [*itertools.product(LAYERS, sorted(load_families()))])
+def test_what_ships_changes_no_package_of_what_it_stands_on(
+    layer: str, family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "opto").mkdir()
     (tmp_path / "opto" / "__init__.py").touch()
     monkeypatch.setenv("OPENTRACE", str(tmp_path))
-    for layer, family, target in itertools.product(sorted(load_layers(TOP / "images")), load_families(), TARGETS):
+    for target in TARGETS:
         added_pins(family_named(f"{family}+{layer}"), target)
 
 
@@ -66,6 +71,14 @@ def test_another_version_of_what_is_there_is_refused(images: Path) -> None:
         added_pins(family_named("llm4ad+more", images), HERE)
 
 
+def test_what_is_there_is_not_installed_again(images: Path) -> None:
+    numpy = next(pin for pin in read_pins(images / "llm4ad" / "requirements.txt") if pin.name == "numpy")
+    path = images / "layers" / "more" / "requirements.txt"
+    path.write_text(f"numpy=={numpy.version}{HASH}something==1.0{HASH}")
+    assert [pin.name for pin in added_pins(family_named("core+more", images), HERE)] == ["numpy", "something"]
+    assert [pin.name for pin in added_pins(family_named("llm4ad+more", images), HERE)] == ["something"]
+
+
 def test_pins_for_other_targets_are_left_out(images: Path) -> None:
     path = images / "layers" / "more" / "requirements.txt"
     path.write_text(
@@ -73,7 +86,7 @@ def test_pins_for_other_targets_are_left_out(images: Path) -> None:
         f"on-arm==2.0 ; platform_machine == 'aarch64'{HASH}always==1.0{HASH}"
     )
     family = family_named("core+more", images)
-    found = [[pin.name for pin in added_pins(family, target)] for target in (TARGETS[0], TARGETS[1])]
+    found = [[pin.name for pin in added_pins(family, target)] for target in (TARGETS[0], TARGETS[3])]
     assert found == [["older", "always"], ["on-arm", "always"]]
 
 
@@ -118,3 +131,30 @@ def test_a_wrong_layer_is_one_sentence_with_its_file(images: Path, text: str, sa
     with pytest.raises(ConfigError) as caught:
         family_named("core+gepa", images)
     assert said in str(caught.value) and str(place) in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_a_layer_is_built_listed_and_verified(
+    engine: Any, built: tuple[Checkout, dict[str, Any]], remove_later: Callable[[str], None]
+) -> None:
+    checkout, core = built
+    pin = checkout.call("build.build", "core+gepa")
+    assert "error" not in pin, pin
+    remove_later(pin["ref"])
+    assert pin["ref"] == f"trace-bench/core__gepa:{pin['key'][:12]}" and pin["key"] != core["key"]
+    code = "import gepa, opto, trace_bench.worker\nanswer = [m.__file__ for m in (gepa, opto, trace_bench)]"
+    assert inside(engine, pin["ref"], code) == [
+        "/opt/trace-bench/site/gepa/__init__.py",
+        "/opt/trace-bench/site/opto/__init__.py",
+        "/opt/trace-bench/lib/trace_bench/__init__.py",
+    ]
+    assert checkout.call("pins.ensure", "core+gepa", allow_build=False) == pin
+    assert checkout.call("pins.verify", "core+gepa") == pin
+    shown = checkout.python(
+        """
+import pathlib
+home = pathlib.Path(os.environ["TRACE_BENCH_TEST_HOME"])
+answer = [[s.family, s.pin is not None, s.present, s.drift] for s in pins.list_images(home=home)]"""
+    )
+    assert shown[1:3] == [["core", True, True, []], ["core+gepa", True, True, []]]

@@ -48,3 +48,11 @@ def test_a_broken_lock_is_one_sentence_with_a_remedy(tmp_path: Path, text: str) 
         read_lock(tmp_path)
     message = str(caught.value)
     assert message.startswith(str(lock_path(tmp_path))) and "remove the file" in message and "\n" not in message
+
+
+def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_BENCH_HOME", str(tmp_path / "named"))
+    assert lock_path() == tmp_path / "named" / "images.lock.json"
+    monkeypatch.delenv("TRACE_BENCH_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    assert lock_path() == tmp_path / "xdg" / "trace-bench" / "images.lock.json"

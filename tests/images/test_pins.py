@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.images.conftest import Checkout
+from tests.images.conftest import Checkout, copy_checkout
 
 pytestmark = pytest.mark.docker
 
@@ -59,11 +59,19 @@ def test_without_a_lock_and_without_leave_to_build_it_refuses(checkout: Checkout
     }
 
 
-def test_drift_is_refused_by_name_with_a_remedy(edited: Checkout) -> None:
-    edited.edit("trace_bench/worker/problem.py")
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        pytest.param("images/core/Dockerfile", "Dockerfile", marks=pytest.mark.slow),
+        pytest.param("images/core/requirements.txt", "requirements", marks=pytest.mark.slow),
+        ("trace_bench/worker/problem.py", "worker sources"),
+    ],
+)
+def test_drift_is_refused_by_name_with_a_remedy(edited: Checkout, name: str, called: str) -> None:
+    edited.edit(name)
     said = edited.call("pins.ensure", "core")
     assert said["exit_code"] == 3
-    assert "but its worker sources changed since; run `trace-bench images build core`" in said["error"]
+    assert f"but its {called} changed since; run `trace-bench images build core`" in said["error"]
     assert "--accept-drift" in said["error"]
     assert edited.call("pins.verify", "core") == said
 
@@ -103,6 +111,19 @@ def test_building_accepts_the_change(rebuilt: Built, built: Built) -> None:
     assert changed.call("pins.ensure", "core", allow_build=False) == fresh
 
 
+@pytest.mark.slow
+def test_a_vanished_image_is_built_again_only_with_leave(edited: Checkout, engine: Any, remove_later: Any) -> None:
+    edited.edit("trace_bench/worker/problem.py", "\n# vanishes\n")
+    pin = edited.call("build.build", "core")
+    remove_later(pin["ref"])
+    engine.images.remove(pin["ref"], force=True)
+    refused = edited.call("pins.ensure", "core", allow_build=False)
+    assert f"the engine does not have {pin['ref']}" in refused["error"]
+    assert "labels do not agree" in edited.call("pins.verify", "core")["error"]
+    again = edited.call("pins.ensure", "core")
+    assert again["key"] == pin["key"]
+
+
 def test_a_tag_that_points_elsewhere_is_not_the_image(rebuilt: Built, built: Built, engine: Any) -> None:
     changed, pin = rebuilt
     repository, _, tag = pin["ref"].partition(":")
@@ -124,3 +145,12 @@ answer = {s.family: [s.pin is not None, s.present, s.drift] for s in pins.list_i
     assert shown["core"] == [True, True, ["worker"]]
     assert shown["llm4ad"] == [False, None, []]
     assert edited.python(code, DOCKER_HOST="unix:///nonexistent.sock")["core"] == [True, None, ["worker"]]
+
+
+def test_an_unknown_family_is_a_usage_error(tmp_path: Any) -> None:
+    said = copy_checkout(tmp_path / "c", tmp_path / "h").call("pins.ensure", "unknown")
+    assert said["exit_code"] == 2
+    assert (
+        "there is no image family 'unknown'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, lean, llm4ad"
+        in said["error"]
+    )

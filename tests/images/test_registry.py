@@ -7,15 +7,13 @@ import shutil
 import socket
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.images.conftest import TOP, Checkout
-from trace_bench.errors import ConfigError
-from trace_bench.images.registry import pull, push
 
 pytestmark = pytest.mark.docker
 
@@ -51,7 +49,7 @@ def small_image(engine: Any, folder: Path, labels: dict[str, str]) -> Any:
 def test_an_image_of_labels_alone_is_pushed_and_pulled_again(
     registry: str, built: tuple[Checkout, dict[str, Any]], engine: Any, tmp_path: Path, remove_later: Any
 ) -> None:
-    """The files of a whole image take long to compress."""
+    """As the next test without the files of the image, which take long to compress."""
     original, pin = built
     small = small_image(engine, tmp_path, engine.images.get(pin["ref"]).labels)
     tag = f"trace-bench/core:test-{uuid.uuid4().hex[:12]}"
@@ -73,15 +71,62 @@ def test_an_image_of_labels_alone_is_pushed_and_pulled_again(
     assert stranger.call("pins.ensure", "core", allow_build=False)["key"] == pulled["key"]
 
 
-def test_a_tag_is_not_pulled() -> None:
-    with pytest.raises(ConfigError, match="names no digest"):
-        pull("127.0.0.1:1/trace-bench/core:latest")
+@pytest.mark.slow
+def test_pushed_image_runs_by_digest_and_is_pulled_again(
+    registry: str,
+    built: tuple[Checkout, dict[str, Any]],
+    engine: Any,
+    tmp_path: Path,
+    remove_later: Callable[[str], None],
+) -> None:
+    original, pin = built
+    checkout = Checkout(original.folder, tmp_path / "home")
+    assert checkout.call("build.build", "core")["key"] == pin["key"]
+
+    pushed = checkout.call("registry.push", "core", registry)
+    assert pushed["ref"] == pushed["repo_digest"]
+    assert pushed["ref"].startswith(f"{registry}/trace-bench/core@sha256:")
+    assert pushed["key"] == pin["key"]
+    remove_later(f"{registry}/trace-bench/core:{pin['key'][:12]}")
+    assert checkout.call("pins.ensure", "core", allow_build=False)["ref"] == pushed["ref"]
+    assert checkout.call("build.build", "core")["ref"] == pushed["ref"]
+    output = engine.containers.run(pushed["ref"], ["python3", "-I", "-c", "import trace_bench; print('by digest')"],
+                                   remove=True, network_mode="none")  # fmt: skip
+    assert output == b"by digest\n"
+
+    stranger = Checkout(original.folder, tmp_path / "elsewhere")
+    pulled = stranger.call("registry.pull", pushed["ref"])
+    assert pulled["key"] == pushed["ref"].rpartition("@")[2]
+    assert (pulled["family"], pulled["parts"]) == ("core", pushed["parts"])
+    assert stranger.call("pins.ensure", "core", allow_build=False)["key"] == pulled["key"]
+    assert stranger.call("pins.verify", "core")["ref"] == pushed["ref"]
 
 
-def test_what_is_no_registry_is_refused() -> None:
-    for name in ("http://host:5000", "host:5000/x:tag", "", "-x", "a b"):
-        with pytest.raises(ConfigError, match="is no registry"):
-            push("core", name)
+@pytest.mark.slow
+def test_a_family_with_a_layer_is_pushed_and_pulled(
+    registry: str, built: tuple[Checkout, dict[str, Any]], tmp_path: Path, remove_later: Callable[[str], None]
+) -> None:
+    checkout = Checkout(built[0].folder, tmp_path / "home")
+    pin = checkout.call("build.build", "core+gepa")
+    remove_later(pin["ref"])
+    pushed = checkout.call("registry.push", "core+gepa", registry)
+    assert pushed["ref"].startswith(f"{registry}/trace-bench/core__gepa@sha256:"), pushed
+    remove_later(f"{registry}/trace-bench/core__gepa:{pin['key'][:12]}")
+    stranger = Checkout(built[0].folder, tmp_path / "elsewhere")
+    pulled = stranger.call("registry.pull", pushed["ref"])
+    assert (pulled["family"], pulled["key"]) == ("core+gepa", pushed["ref"].rpartition("@")[2])
+    assert stranger.call("pins.ensure", "core+gepa", allow_build=False)["ref"] == pushed["ref"]
+
+
+def test_a_tag_is_not_pulled(checkout: Checkout) -> None:
+    said = checkout.call("registry.pull", "127.0.0.1:1/trace-bench/core:latest")
+    assert said["exit_code"] == 2 and "names no digest" in said["error"]
+
+
+@pytest.mark.parametrize("name", ["http://host:5000", "host:5000/x:tag", "", "-x", "a b"])
+def test_what_is_no_registry_is_refused(checkout: Checkout, name: str) -> None:
+    said = checkout.call("registry.push", "core", name)
+    assert said["exit_code"] == 2 and "is no registry" in said["error"]
 
 
 def test_a_foreign_image_is_not_locked(

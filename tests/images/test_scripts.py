@@ -96,6 +96,16 @@ def test_runsc_config_finds_the_platform_that_works_and_tries_once(tmp_path: Pat
     assert tried[-2:] == ["--platform=systrap", "--platform=ptrace"] and len(tried) == len(set(tried))
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="trying runsc needs root")
+def test_runsc_config_says_why_nothing_works_and_keeps_no_answer(tmp_path: Path) -> None:
+    for working, code in (("none", 3), ("systrap", 0)):
+        done = _run(TOP / "scripts" / "runsc-config", **_gvisor(tmp_path, working))
+        assert done.returncode == code, done.stderr
+        if code:
+            assert done.stdout == "" and done.stderr.count("\n") == 1
+            assert "runsc version release-1 on " in done.stderr and "no --platform=ptrace here" in done.stderr
+
+
 def test_runsc_config_without_runsc_says_what_to_install(tmp_path: Path) -> None:
     for name in ("bash", "env"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
@@ -134,6 +144,29 @@ def _until(condition: Callable[[], bool]) -> None:
 def _is_over(pid: int) -> bool:
     """True for a process that only its parent has to take note of."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_virtual_machine_is_off_and_takes_no_command_before_it_is_started(tmp_path: Path) -> None:
+    script, where = TOP / "scripts" / "vm-host", {"TRACE_BENCH_VM_CACHE": str(tmp_path)}
+    done = _run(script, "status", **where)
+    assert (done.returncode, done.stdout) == (1, "bookworm is off\n")
+    for command in (["link", "off"], ["ssh", "true"]):
+        done = _run(script, *command, **where)
+        assert (done.returncode, done.stderr) == (3, "vm-host: bookworm does not run.\n")
+
+
+def test_the_debian_mirror_is_not_looked_for_where_there_is_no_apt(tmp_path: Path) -> None:
+    for name in ("bash", "env"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = _run(TOP / "scripts" / "debian-mirror", PATH=str(tmp_path))
+    assert done.returncode == 3 and done.stdout == ""
+    assert "this is not Debian" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["second-engine", "loopback-registry", "engine-certificates", "vm-host"])
+def test_helpers_show_their_usage(name: str) -> None:
+    done = _run(TOP / "scripts" / name)
+    assert done.returncode == 2 and done.stderr.startswith("usage: ")
 
 
 @pytest.mark.parametrize("has_litellm", [False, True])

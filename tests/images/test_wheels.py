@@ -52,3 +52,8 @@ def test_a_kept_wheel_with_another_content_is_not_used(tmp_path: Path, monkeypat
     assert "pip cannot download no-such.package_of_ours==1.0 for CPython 3.11" in str(caught.value)
     assert str(house) in str(caught.value)
     assert [p.name for p in house.iterdir()] == ["no_such_package_of_ours-1.0-py3-none-any.whl"]
+
+
+def test_platforms_go_from_new_to_old() -> None:
+    tags = TARGET.platforms
+    assert tags[0] == "manylinux_2_36_x86_64" and "manylinux_2_17_x86_64" in tags and "manylinux2014_x86_64" in tags
