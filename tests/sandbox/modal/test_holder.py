@@ -143,12 +143,12 @@ def test_it_stays_until_nobody_needs_it_and_then_goes(tmp_path: Path) -> None:
 
 
 def test_while_somebody_holds_it_it_lingers_on(tmp_path: Path) -> None:
-    with held(tmp_path, "", linger=0.5) as holder:
+    with held(tmp_path, "", linger=1.5) as holder:
         holder.ask("start")
         words = [sys.executable, *program.join_command(holder.socket, op="hold")[1:]]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as bridge:
             assert bridge.stdin is not None
-            time.sleep(1.6)  # it looks once a second
+            time.sleep(2.6)  # it looks once a second
             assert holder.process.poll() is None
             bridge.stdin.close()
             assert holder.process.wait(15) == 0

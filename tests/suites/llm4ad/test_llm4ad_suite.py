@@ -64,6 +64,8 @@ STANDARD = {"llm4ad:optimization/co_bench/p_median_capacitated_co_bench"}
 """Tasks whose programs have another order on small instances."""
 SINGLE = "single-instance"
 """Tag of a task whose one instance has no random data."""
+LONG = ("constrained_guillotine_cutting_co_bench", "p_median_capacitated_co_bench")
+"""Tasks whose reference program needs most of its time limit, and more than that on a busy machine."""
 BuildTask = Callable[..., Problem]
 every = pytest.mark.parametrize("task", TASKS)
 
@@ -145,7 +147,9 @@ def test_signature_and_programs_agree(task: str) -> None:
             assert ast.get_docstring(found[0]), f"{name} says what it does"
 
 
-@every
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=pytest.mark.slow if task.endswith(LONG) else ()) for task in TASKS]
+)
 def test_reference_beats_template_beats_worse(task: str, build_task: BuildTask, programs: Programs) -> None:
     check_order(build_task(task, **sliced(task)), task, programs)
 
