@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import tarfile
 import time
 import uuid
@@ -92,6 +93,25 @@ def test_environment_command_and_labels(engine: Any, built: Built) -> None:
     assert image.labels["org.opencontainers.image.version"]
     assert pin["ref"] == f"trace-bench/core:{pin['key'][:12]}"
     assert inside(engine, pin["ref"], "import os; answer = os.path.isdir('/out')") is True
+
+
+def test_labels_name_source_revision_and_version(checkout: Checkout) -> None:
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        command = ["git", "-C", str(checkout.folder), *who, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "a checkout")
+    git("remote", "add", "origin", "https://user:word@example.org:8443/lab/trace-bench")
+    ask = "answer = build._provenance(layers.family_named('core'))"
+    labels = checkout.python(ask)
+    prefix = "org.opencontainers.image."
+    assert labels[prefix + "source"] == "https://example.org/lab/trace-bench"
+    assert labels[prefix + "revision"] == git("rev-parse", "HEAD") and labels[prefix + "version"]
+    checkout.edit("images/core/Dockerfile")
+    assert checkout.python(ask)[prefix + "revision"] == git("rev-parse", "HEAD") + "-dirty"
 
 
 @pytest.mark.slow
