@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -55,9 +56,26 @@ KINDS = {
 }
 
 
+@cache
 def game(interaction: str, root: Path = TASKS) -> ModuleType:
     """The task's own module: data, evaluation, the honest program and what it scores by hand."""
     return load_module(root / interaction / "game.py")
+
+
+@cache
+def honest_scores(interaction: str, root: Path, seed: int) -> list[float]:
+    """Of the honest program on each instance of `seed`: drawn anew here, and scored by hand."""
+    own = game(interaction, root)
+    return [own.honest_score(instance) for instance in own.instances(seed, INSTANCES)]
+
+
+@cache
+def failures(interaction: str, root: Path, seed: int) -> list[float]:
+    """What a failure is worth on each instance of `seed`."""
+    if interaction not in KINDS:
+        return [FAILURE[interaction]] * INSTANCES
+    own = game(interaction, root)
+    return [own.failure(instance) for instance in own.instances(seed, INSTANCES)]
 
 
 def prepare_kind(place: Path, kind: Kind) -> None:
@@ -148,17 +166,10 @@ class Job:
         return source_of(ATTACKS[self.attack], own.ENTRY, own.HONEST)
 
     def honest_scores(self, split: str) -> list[float]:
-        """Of the honest program on each instance of `split`: drawn anew here, and scored by hand."""
-        seed = split_seed(self._context(), split)
-        own = game(self.interaction, self.root)
-        return [own.honest_score(instance) for instance in own.instances(seed, INSTANCES)]
+        return honest_scores(self.interaction, self.root, split_seed(self._context(), split))
 
     def failures(self, split: str) -> list[float]:
-        """What a failure is worth on each instance of `split`."""
-        if self.interaction not in KINDS:
-            return [FAILURE[self.interaction]] * INSTANCES
-        own = game(self.interaction, self.root)
-        return [own.failure(instance) for instance in own.instances(split_seed(self._context(), split), INSTANCES)]
+        return failures(self.interaction, self.root, split_seed(self._context(), split))
 
     def expected(self, split: str, outcome: str) -> list[float]:
         """Of each example in order, the attack's and the honest one's: if the attack comes to `outcome`."""

@@ -8,7 +8,9 @@ import os
 import shutil
 import stat
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -311,3 +313,39 @@ def test_what_containers_hold_is_told_while_they_run_or_are_about_to(docker_lab:
             sandbox.kill()
             sandbox.wait(20)
             assert nobodys not in backend.taken("").cores
+
+
+def test_memory_and_swap_stop_at_the_limit(docker_lab: Lab) -> None:
+    """What the kernel holds it to, as seen from inside, and that going beyond it ends."""
+    code = (
+        "import pathlib\n"
+        "def read(*names):\n"
+        "    found = [p for n in names if (p := pathlib.Path('/sys/fs/cgroup', n)).is_file()]\n"
+        "    return found[0].read_text().strip() if found else ''\n"
+        "say(read('memory/memory.limit_in_bytes', 'memory.max'))\n"
+        "say(read('memory/memory.memsw.limit_in_bytes', 'memory.swap.max'))\n"
+        "kept = []\n"
+        "while len(kept) < 64: kept.append(bytearray(os.urandom(1 << 20)) * 16)\n"
+        "say('had 1 GiB')\n"
+    )
+    out, _, ended = docker_lab.finished(code, resources=LIMITS)
+    memory, swap, *rest = out.decode().split("\n")
+    assert int(memory) == 512 << 20
+    assert swap in (str(512 << 20), "0"), "cgroup v1 counts memory and swap together, v2 swap alone"
+    assert rest == [""] and ended.code == 137 and ended.oom_killed
+
+
+def test_engine_over_tcp(docker_lab: Lab, forwarded: int) -> None:
+    _round_trip(DockerBackend(f"tcp://127.0.0.1:{forwarded}"), docker_lab)
+
+
+def test_kill_and_wait_by_a_found_twin(docker_lab: Lab) -> None:
+    def twin(sandbox: Sandbox) -> Sandbox:
+        return docker_lab.backend.find({JOB: sandbox.labels[JOB]})[0]
+
+    with docker_lab.running(SLEEP) as (sandbox, stream):
+        read_until(stream, b"ready\n")
+        waiter: Callable[[], object] = lambda: twin(sandbox).kill()  # noqa: E731
+        threading.Timer(0.3, waiter).start()
+        ended = sandbox.wait(30)
+        assert ended is not None and ended.code == 137
