@@ -335,10 +335,6 @@ def test_memory_and_swap_stop_at_the_limit(docker_lab: Lab) -> None:
     assert rest == [""] and ended.code == 137 and ended.oom_killed
 
 
-def test_engine_over_tcp(docker_lab: Lab, forwarded: int) -> None:
-    _round_trip(DockerBackend(f"tcp://127.0.0.1:{forwarded}"), docker_lab)
-
-
 def test_kill_and_wait_by_a_found_twin(docker_lab: Lab) -> None:
     def twin(sandbox: Sandbox) -> Sandbox:
         return docker_lab.backend.find({JOB: sandbox.labels[JOB]})[0]
