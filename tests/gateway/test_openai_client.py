@@ -15,6 +15,7 @@ import pytest
 
 from tests.gateway.conftest import OpenScope
 from tests.gateway.test_sse import Parrot, completion
+from trace_bench.artifacts.contract import Budget
 from trace_bench.gateway.base import LlmRequest
 from trace_bench.gateway.server import Scope
 from trace_bench.worker.relay import Answer, Relay, RelayRequest
@@ -112,3 +113,18 @@ def test_the_stub_speaks_every_endpoint(open_scope: OpenScope) -> None:
         assert client.models.retrieve("stub").id == "stub"
         with pytest.raises(openai.BadRequestError, match="at most 2048 answers"):
             client.completions.create(model="stub", prompt=["a"] * 100, n=100)
+
+
+def test_stub_answers_that_change_nothing_are_inert(open_scope: OpenScope) -> None:
+    scope = open_scope()
+    with served(scope) as client:
+        client.completions.create(model="stub", prompt="a")
+        client.responses.create(model="stub", input="a")
+    assert (scope.usage().calls, scope.usage().inert) == (2, 2)
+
+
+def test_what_would_not_help_is_not_tried_again(open_scope: OpenScope) -> None:
+    scope = open_scope(budget=Budget(calls=0))
+    with served(scope) as client, pytest.raises(openai.RateLimitError, match="used up"):
+        client.with_options(max_retries=5).chat.completions.create(model="stub", messages=USER)
+    assert scope.usage().refused == 1

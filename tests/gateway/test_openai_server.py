@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from tests.gateway.openai_server import (
+    CUT_SHORT,
+    DROPPED,
+    NO_USAGE,
     OpenAIServer,
     optimize,
+    rate_limited,
 )
 
 
@@ -36,6 +40,24 @@ def test_an_answer_has_openais_shape_and_the_request_is_kept(server: OpenAIServe
     assert (asked.body["temperature"], asked.headers["x-seen"]) == (0.5, "yes")
 
 
+def test_a_script_is_followed_once_and_in_order(server: OpenAIServer) -> None:
+    server.script(rate_limited("7"), NO_USAGE)
+    limited = _post(server)
+    assert (limited.status, limited.headers["Retry-After"]) == (429, "7")
+    assert "usage" not in json.loads(_post(server).read())
+    assert "usage" in json.loads(_post(server).read())
+
+
+def test_connections_are_dropped_before_and_in_the_middle_of_an_answer(server: OpenAIServer) -> None:
+    server.script(DROPPED, CUT_SHORT, CUT_SHORT)
+    with pytest.raises(ConnectionError):
+        _post(server)
+    with pytest.raises(http.client.IncompleteRead):
+        _post(server).read()
+    with pytest.raises(http.client.IncompleteRead):
+        _post(server, stream=True).read()
+
+
 def test_a_stream_ends_with_usage_if_it_is_asked_for(server: OpenAIServer) -> None:
     text = _post(server, stream=True, stream_options={"include_usage": True}).read().decode()
     events = [line.removeprefix("data: ") for line in text.split("\n\n") if line]
@@ -49,3 +71,9 @@ def test_the_default_brain_goes_where_the_feedback_points() -> None:
     prompt = "#Variables\n(float) guess=1.0\n\n#Constraints\n\n#Feedback\nThe guess 1.0 is too small by 2."
     answer = json.loads(optimize({"messages": [{"role": "user", "content": prompt}]}))
     assert answer["suggestion"] == {"guess": 2.5}
+
+
+def test_the_default_brain_has_a_better_packing() -> None:
+    prompt = "#Variables\n(code) __code0:import math\n\n\ndef pack_circles(n):\n    pass\n\n#Constraints\n"
+    answer = json.loads(optimize({"messages": [{"role": "user", "content": prompt}]}))
+    assert "def climb" in answer["suggestion"]["__code0"]
