@@ -22,10 +22,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.suites.llm4ad.conftest import folders, task_of
-from trace_bench.arguments import hint
-from trace_bench.errors import ConfigError
 from trace_bench.suites.forms import FORMS
-from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.worker.codec import encode
 from trace_bench.worker.evaluate import evaluate_state
 from trace_bench.worker.problem import Problem, Programs
@@ -34,15 +31,8 @@ from trace_bench.worker.training import Rollout
 TASKS = sorted(task for task, folder in folders().items() if (folder / "programs").is_dir())
 
 
-def own_stateless(task: str) -> bool | None:
-    """Whether the stateless reference is a program of its own; None for a task without that form."""
-    candidates = task_of(task).spec.candidates
-    assert candidates is not None
-    return None if candidates.stateless is None else candidates.stateless != candidates.reference
-
-
-STATELESS = {task: own for task in TASKS if (own := own_stateless(task)) is not None}
-SHORT = {"llm4ad:optimization/tsp_construct", "llm4ad:optimization/qap_construct"}
+STATELESS = [task for task in TASKS if (c := task_of(task).spec.candidates) is not None and c.stateless is not None]
+SHORT = ("llm4ad:optimization/tsp_construct", "llm4ad:optimization/qap_construct")
 """Of those, tasks whose fresh processes take seconds and no minute."""
 SLICE = {"num_train": 1, "num_validate": 0}
 DRAWS = {
@@ -164,13 +154,23 @@ def check_stateless(problem: Problem, task: str, programs: Programs) -> None:
     assert not any("better than the best known score" in r.feedback for r in rollouts[candidates.stateless])
 
 
-@pytest.mark.parametrize(
-    "task",
-    [pytest.param(task, marks=() if own and task in SHORT else pytest.mark.slow) for task, own in STATELESS.items()],
-)
-def test_the_stateless_reference_remembers_nothing(task: str, build_task: BuildTask, programs: Programs) -> None:
-    """It scores the same whether one process or a fresh one for each call answers. So the tests below use one: fresh
-    processes take minutes."""
+@pytest.mark.parametrize("task", STATELESS)
+def test_the_stateless_reference_has_nothing_to_remember_with(task: str) -> None:
+    one = task_of(task)
+    assert one.spec.candidates is not None and one.spec.candidates.stateless is not None
+    tree = ast.parse((one.folder / one.spec.candidates.stateless).read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+    values: list[ast.AST] = [node.value for node in tree.body if isinstance(node, ast.Assign)]
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        values += [*function.decorator_list, *function.args.defaults]
+    fixed = (ast.Constant, ast.Tuple, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Name, ast.Lambda)
+    entries = [entry for value in values for entry in (value.elts if isinstance(value, ast.List) else [value])]
+    assert not [ast.unparse(entry) for entry in entries if not isinstance(entry, fixed)]
+
+
+@pytest.mark.parametrize("task", SHORT)
+def test_fresh_processes_score_as_one_does(task: str, build_task: BuildTask, programs: Programs) -> None:
+    """So the tests below use one: fresh processes take minutes."""
     candidates = task_of(task).spec.candidates
     assert candidates is not None and candidates.stateless is not None
     forms = (build_task(task, seed=123, form=form, **sliced(task) | {"num_train": 1}) for form in FORMS)
@@ -182,14 +182,6 @@ def test_the_stateless_reference_remembers_nothing(task: str, build_task: BuildT
 def test_the_stateless_reference_beats_the_template(task: str, build_task: BuildTask, programs: Programs) -> None:
     draws = max(3, DRAWS.get(task, 1))
     check_stateless(build_task(task, seed=123, **sliced(task) | {"num_train": draws}), task, programs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", STATELESS)
-def test_the_stateless_reference_beats_the_template_at_the_standard_size(
-    task: str, build_task: BuildTask, programs: Programs
-) -> None:
-    check_stateless(build_task(task, seed=123, num_train=max(2, DRAWS.get(task, 1))), task, programs)
 
 
 @every
@@ -205,23 +197,6 @@ def test_broken_programs_fail_and_are_told_why(task: str, build_task: BuildTask,
             assert rollout.metrics["normalised"] == 0
 
 
-def test_splits_are_as_large_as_the_spec_says(build_task: BuildTask) -> None:
-    splits, problem = task_of(TASKS[0]).spec.splits, build_task(TASKS[0], test_seed=7)
-    assert [len(problem.train), len(problem.validate), len(problem.test)] == [
-        splits.train, splits.validate_, splits.test,
-    ]  # fmt: skip
-
-
-def check_spec(problem: Problem, task: str) -> None:
-    spec = task_of(task).spec
-    assert problem.direction == spec.score.direction
-    assert not problem.better(spec.score.failure, problem.failure_score), (
-        "what the spec says is the worst that there is"
-    )
-    assert problem.score_range is not None and problem.better(problem.score_range[1], problem.failure_score)
-    assert spec.statement.strip() in problem.objective
-
-
 def digests(problem: Problem) -> dict[str, list[str]]:
     """A hash of each instance, by split."""
     return {
@@ -231,24 +206,23 @@ def digests(problem: Problem) -> dict[str, list[str]]:
 
 
 @every
-def test_problem_agrees_with_its_spec_and_only_equal_seeds_share_instances(task: str, build_task: BuildTask) -> None:
-    sizes = {"num_train": 1, "num_validate": 1, "num_test": 1 if task_of(task).spec.splits.test else 0}
-    problems = [build_task(task, seed=s, test_seed=s, **sizes) for s in (4, 4, 5)]
-    check_spec(problems[0], task)
-    one, same, other = map(digests, problems)
-    assert one == same
-    if SINGLE not in task_of(task).spec.tags:
-        drawn = [digest for found in (one, other) for split in found.values() for digest in split]
-        assert len(drawn) == len(set(drawn)) == 6
-
-
-@every
-def test_an_argument_that_there_is_not_is_an_error_with_a_remedy(task: str) -> None:
-    spec = task_of(task).spec
-    with pytest.raises(ConfigError) as caught:
-        resolve_eval_kwargs(spec, {"n_instanc": 2}, lambda key: f"eval_kwargs.{key}")
-    if "n_instance" in spec.eval_kwargs:
-        assert hint("n_instanc", ["n_instance"]).strip("; ") in str(caught.value)
+def test_the_problem_agrees_with_its_spec_and_only_equal_seeds_share_instances(
+    task: str, build_task: BuildTask
+) -> None:
+    spec, problem = task_of(task).spec, build_task(task, size="small", seed=4, test_seed=4)
+    assert problem.direction == spec.score.direction
+    assert not problem.better(spec.score.failure, problem.failure_score), "the spec's failure score is the worst"
+    assert problem.score_range is not None and problem.better(problem.score_range[1], problem.failure_score)
+    assert spec.statement.strip() in problem.objective
+    made, count = digests(problem), spec.sizes["small"].get("n_instance")
+    splits = (spec.splits.train, spec.splits.validate_, spec.splits.test)
+    assert [len(hashes) for hashes in made.values()] == [min(n, count or n) for n in splits]
+    sizes = {"num_train": 1, "num_validate": 1, "num_test": min(1, spec.splits.test)}
+    same, other = (digests(build_task(task, size="small", seed=s, test_seed=s, **sizes)) for s in (4, 5))
+    assert same == {split: hashes[:1] for split, hashes in made.items()}
+    if SINGLE not in spec.tags:
+        drawn = [one for hashes in (*made.values(), *other.values()) for one in hashes]
+        assert len(drawn) == len(set(drawn)) == sum(map(len, made.values())) + 3
 
 
 @every
@@ -256,7 +230,7 @@ def test_pictures_are_drawings(task: str) -> None:
     one = task_of(task)
     if not hasattr(one.module, "draw"):
         return
-    instance = one.instance()
+    instance = one.instance(size="small")
     solution = one.module.answer(one.program("template"), instance)
     picture = one.module.draw(instance, solution).svg("x & y")
     assert picture == one.module.draw(instance, solution).svg("x & y") and len(picture) < 200_000
@@ -264,47 +238,23 @@ def test_pictures_are_drawings(task: str) -> None:
     assert root.tag.endswith("svg") and len(root) > 2 and not re.search(r"\b(nan|inf)\b", picture)
 
 
-def scores_of(task: str, programs: Programs) -> list[str]:
-    """Scores of the template, to the bit."""
-    from tests.suites.conftest import build_folder
-
-    problem = build_folder(folders()[task], programs, "llm4ad", seed=1, test_seed=2, **sliced(task))
-    candidates = load_task_spec(folders()[task]).candidates
-    assert candidates is not None
-    return [r.score.hex() + r.feedback for r in run(problem, task, candidates.template, programs)]
-
-
-OTHER = """
-import json, sys
-from tests.forking import ForkingSpawner
-from tests.suites.llm4ad.test_llm4ad_suite import scores_of
-from trace_bench.worker.candidates import CandidatePrograms
-programs = CandidatePrograms(ForkingSpawner(), seed=1)
-print(json.dumps({task: scores_of(task, programs) for task in sys.argv[1:]}))
-"""
+def scores() -> dict[str, str]:
+    """Return score, to the bit, and feedback of the template of each task."""
+    result = {}
+    for task in TASKS:
+        one = task_of(task)
+        instance = one.instance(size="small")
+        verdict = one.verdict(instance, one.module.answer(one.program("template"), instance))
+        result[task] = f"{verdict.score.hex()} {verdict.remark}"
+    return result
 
 
-@pytest.fixture(scope="session")
-def elsewhere(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The same scores from another process, with another hash seed, of the tasks that a collected test asks for."""
-    asking = [item for item in request.session.items if item.name.startswith("test_two_processes_agree_to_the_bit[")]
-    tasks = [item.callspec.params["task"] for item in asking if isinstance(item, pytest.Function)]
+def test_two_processes_agree_to_the_bit() -> None:
+    program = "import json; from tests.suites.llm4ad.test_llm4ad_suite import scores; print(json.dumps(scores()))"
     root = str(Path(__file__).parents[3])
     environment = os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": root}
     done = subprocess.run(
-        [sys.executable, "-c", OTHER, *tasks],
-        env=environment,
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
+        [sys.executable, "-c", program], env=environment, cwd=root, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-@every
-def test_two_processes_agree_to_the_bit(task: str, elsewhere: dict[str, Any], programs: Programs) -> None:
-    assert scores_of(task, programs) == elsewhere[task]
+    assert json.loads(done.stdout) == scores()
