@@ -164,7 +164,7 @@ def test_entries_that_make_the_same_jobs_are_an_error_that_names_both_lines(
 def test_what_was_not_looked_up_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="there is no task 'internal:z'"):
         jobs_of({"tasks": ["internal:z"], "trainers": ["FakeSearch"]})
-    with pytest.raises(ConfigError, match="there is no trainer 'FakeSerch'; did you mean 'FakeSearch'"):
+    with pytest.raises(ConfigError, match="unknown trainer 'FakeSerch'; did you mean 'FakeSearch'"):
         jobs_of({"tasks": ["internal:a"], "trainers": ["FakeSerch"]})
 
 

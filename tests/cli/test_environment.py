@@ -116,7 +116,7 @@ def test_nothing_locked_is_not_verified(home: Path) -> None:
 
 @pytest.mark.parametrize("name", ["http://x", "x y", ""])
 def test_what_is_no_registry_is_refused(name: str, home: Path) -> None:
-    assert "is no registry" in refused("images", "push", "core", "--registry", name, home=home)
+    assert "is not a registry" in refused("images", "push", "core", "--registry", name, home=home)
 
 
 @pytest.mark.parametrize("reference", ["x", "x:latest", "x@sha256:12"])

@@ -48,7 +48,7 @@ def test_a_further_root_adds_its_tasks() -> None:
 
 
 def test_a_root_that_is_no_folder_is_refused() -> None:
-    assert "/nonexistent: there is no such folder" in refused("list-tasks", "--root", "/nonexistent")
+    assert "/nonexistent: no such folder" in refused("list-tasks", "--root", "/nonexistent")
 
 
 def test_listing_works_from_anywhere_without_an_engine(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_trainer_is_shown_with_its_semantics_under_any_of_its_names() -> None:
     assert "ucb_exploration_constant: float = 1.0" in shown and "only with score_function ucb" in shown
     (row,) = json.loads(cli("list-trainers", "NoOpTrainer", "--json").stdout)
     assert row["id"] == "NoOp" and row["aliases"] == ["NoOpTrainer"] and "baseline" in row["semantics"]
-    assert "there is no trainer 'NoOpp'; did you mean 'NoOp'?" in refused("list-trainers", "NoOpp")
+    assert "unknown trainer 'NoOpp'; did you mean 'NoOp'?" in refused("list-trainers", "NoOpp")
     assert "'SearchTemplate' is not available: it is the base class" in refused("list-trainers", "SearchTemplate")
 
 

@@ -133,7 +133,7 @@ def test_a_difference_ends_with_1_and_is_named(place: Path, tmp_path: Path) -> N
     [
         (("--replay", "gone"), "option --replay: there is no run 'gone' in runs"),
         (("--replay", ""), "option --replay: the name of the run is empty"),
-        (("--replay", "/nowhere/run"), "option --replay: '/nowhere/run': there is no such folder"),
+        (("--replay", "/nowhere/run"), "option --replay: '/nowhere/run': no such folder"),
         (
             ("--replay", "RUN"),
             "pass --backend local if you trust this run, or use trace-bench reproduce, which runs it in sandboxes",

@@ -70,7 +70,7 @@ def test_only_a_report_is_written_over(recorded: RunLayout, tmp_path: Path) -> N
 def test_where_a_report_cannot_be(recorded: RunLayout, tmp_path: Path) -> None:
     for place, said in (
         (tmp_path / "x.txt", "call it .html or .md"),
-        (tmp_path / "none" / "x.html", "there is no such folder"),
+        (tmp_path / "none" / "x.html", "no such folder"),
         (recorded.root / "x.html", "lies in the folder of a run"),
         (recorded.jobs / "x.md", "lies in the folder of a run"),
     ):

@@ -199,7 +199,7 @@ def test_another_model_keeps_sampling_and_limits_and_drops_what_belongs_to_the_m
         (["-t", "numeric_parm"], "-t: there is no task 'llm4ad:numeric_parm'; did you mean 'internal:numeric_param'?"),
         (["-t", "llm4ad:tag=routin"], "-t: 'llm4ad:tag=routin' fits no task; did you mean 'routing'?"),
         (["-t", "circle_packing", "-t", TASKS[1]], "-t: 'llm4ad:circle_packing' is given twice; give it once"),
-        ([*BOTH, "-T", "Priority"], "-T: there is no trainer 'Priority'; did you mean 'PrioritySearch'?"),
+        ([*BOTH, "-T", "Priority"], "-T: unknown trainer 'Priority'; did you mean 'PrioritySearch'?"),
         ([*BOTH, "-p", "num_stepz=3"], "-p: num_stepz: no trainer of this config takes 'num_stepz'; did you mean"),
         ([*BOTH, "-p", "num_steps=x"], "-p: num_steps must be a whole number, not 'x'"),
         ([*BOTH, "-p", "num_steps"], "-p: 'num_steps' is no parameter; write KEY=VALUE, such as num_steps=3"),

@@ -105,7 +105,7 @@ ARGUMENTS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
     ),
     "a root that is not there": (
         [*RUN, "--root", "nowhere"],
-        "--root nowhere: there is no such folder",
+        "--root nowhere: no such folder",
         ("name a folder",),
     ),
     "a time below none": ([*RUN, "--job-timeout", "-1"], "--job-timeout must be 0 (no limit) or more", ("not -1",)),

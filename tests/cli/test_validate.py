@@ -153,7 +153,7 @@ def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
         (["--bench", ","], "--bench: there is no suite ','; known are "),
         (["--max-workers", "0"], "option --max-workers: max_workers must be at least 1"),
         (["--backend", "nope"], "option --backend: backend must be one of"),
-        (["--root", "nowhere"], "--root nowhere: there is no such folder; name a folder that holds task folders"),
+        (["--root", "nowhere"], "--root nowhere: no such folder; name a folder that holds task folders"),
         (["--strict", "--runs-dir", "config.json"], "config.json is no folder; name another one"),
     ],
 )

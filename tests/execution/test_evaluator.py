@@ -50,7 +50,7 @@ def test_states_are_evaluated_on_each_example(guess: Evaluator) -> None:
 @pytest.mark.parametrize(
     ("state", "says"),
     [
-        ({"gess": 1}, "there is no trainable parameter 'gess'; the task has guess"),
+        ({"gess": 1}, "unknown trainable parameter 'gess'; the task has guess"),
         ({"guess": "2"}, "guess must be a number, not str"),
         ({"guess": True}, "guess must be a number, not bool"),
         ({"guess": 11}, "guess must be from -10 to 10"),
@@ -259,7 +259,7 @@ def test_the_command_prints_examples_and_their_mean(tmp_path: Path) -> None:
         (("--set", "guess"), "--set guess: is no argument; write NAME=VALUE"),
         (("--split", "all"), "--split: there is no 'all'; write one of train, validation, test"),
         (("--state", "x", "--set", "guess=1"), "--state and --set contradict each other; give one of them"),
-        (("--set", "gess=1"), f"{TASK}: there is no trainable parameter 'gess'; the task has guess"),
+        (("--set", "gess=1"), f"{TASK}: unknown trainable parameter 'gess'; the task has guess"),
     ):
         done = here("evaluate", TASK, *arguments, *local)
         assert done.returncode == 2 and says in done.stderr, done.stderr

@@ -372,7 +372,7 @@ def _of_nothing(line: dict[str, Any]) -> str:
         (_garbage, "line 1: it is not JSON"),
         (_disordered, "line 1: the lines are not in order"),
         (_without_answer, "line 1: it holds no answer"),
-        (_of_nothing, "line 2: there is no answer on line 1"),
+        (_of_nothing, "line 2: no answer on line 1"),
     ],
 )
 def test_a_damaged_recording_is_named_with_its_line(

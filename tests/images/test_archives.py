@@ -38,7 +38,7 @@ def test_a_file_is_kept_with_its_hash_and_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sha256", "said"),
     [
-        ("missing.zip", None, "there is no such file"),
+        ("missing.zip", None, "no such file"),
         ("lean.tar.zst", None, r"it must end with \.zip"),
         ("lean.zip", "0" * 64, "download it again"),
     ],

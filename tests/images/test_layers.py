@@ -107,8 +107,7 @@ def test_the_key_changes_with_the_layer_and_the_familys_does_not(images: Path) -
     [
         (
             "nobody+gepa",
-            "there is no image family 'nobody'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, "
-            "lean, llm4ad",
+            "unknown image family 'nobody'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, lean, llm4ad",
         ),
         ("core+nobody", r"'nobody' is neither a layer \(.*gepa.*\) nor an installed package with trainers"),
         ("core+gepa+gepa", "names an addition twice"),

@@ -151,6 +151,6 @@ def test_an_unknown_family_is_a_usage_error(tmp_path: Any) -> None:
     said = copy_checkout(tmp_path / "c", tmp_path / "h").call("pins.ensure", "unknown")
     assert said["exit_code"] == 2
     assert (
-        "there is no image family 'unknown'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, lean, llm4ad"
+        "unknown image family 'unknown'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, lean, llm4ad"
         in said["error"]
     )

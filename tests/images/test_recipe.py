@@ -116,7 +116,7 @@ def test_key_changes_with_base_and_with_preload(images: Path) -> None:
         ('title = "x"\nbase = "y"\n', "unknown key 'base'"),
         ("preload = []\n", "title must be a text"),
         ('title = "x"\npreload = ["os; import evil"]\n', "preload must be a list of module names"),
-        ('title = "x"\nparent = "nobody"\n', "parent 'nobody' is no family"),
+        ('title = "x"\nparent = "nobody"\n', "parent 'nobody' is not a family"),
         ('title = "x"\nparent = "llm4ad"\n', "makes a circle"),
         ("title = \n", "Invalid value"),
     ],

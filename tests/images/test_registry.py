@@ -126,7 +126,7 @@ def test_a_tag_is_not_pulled(checkout: Checkout) -> None:
 @pytest.mark.parametrize("name", ["http://host:5000", "host:5000/x:tag", "", "-x", "a b"])
 def test_what_is_no_registry_is_refused(checkout: Checkout, name: str) -> None:
     said = checkout.call("registry.push", "core", name)
-    assert said["exit_code"] == 2 and "is no registry" in said["error"]
+    assert said["exit_code"] == 2 and "is not a registry" in said["error"]
 
 
 def test_a_foreign_image_is_not_locked(
@@ -137,5 +137,5 @@ def test_a_foreign_image_is_not_locked(
     lines = list(engine.api.push(f"{registry}/foreign", "1", stream=True, decode=True))
     digest = next(line["aux"]["Digest"] for line in lines if "aux" in line)
     said = checkout.call("registry.pull", f"{registry}/foreign@{digest}")
-    assert "is no image of trace-bench" in said["error"]
+    assert "is not an image of trace-bench" in said["error"]
     assert not (checkout.home / "images.lock.json").exists()

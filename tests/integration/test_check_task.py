@@ -34,7 +34,7 @@ def test_new_tasks_pass_the_check_and_a_spoilt_one_is_told_why(images: Path, tmp
     assert [problem.split(" (")[0] for problem in spoilt["problems"]] == [
         "programs/reference.py", "programs/broken.py is to fail, and fails on 0 of 5 instances",
     ]  # fmt: skip
-    assert spoilt["remarks"] == ["the statement does not say that the score is to be minimized"]
+    assert spoilt["remarks"] == ["the statement does not say that the score must be minimized"]
 
 
 def test_foreign_code_runs_its_own_template_and_programs_of_the_user(images: Path, tmp_path: Path) -> None:

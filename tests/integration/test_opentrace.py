@@ -102,7 +102,7 @@ def test_a_copy_without_trainers_is_built_and_the_sentence_says_that_it_has_none
     path = write_config(tmp_path, tasks=["internal:numeric_param"], trainers=["opto:Minibatch"])
     done = cli("run", "--config", str(path), home=images, OPENTRACE=str(wheel))
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert f"there is no trainer 'opto:Minibatch': {wheel} has no trainers; set OPENTRACE" in done.stderr
+    assert f"unknown trainer 'opto:Minibatch': {wheel} has no trainers; set OPENTRACE" in done.stderr
     home = tmp_path / "home"
     home.mkdir()
     (home / "images.lock.json").write_bytes((images / "images.lock.json").read_bytes())
@@ -112,4 +112,4 @@ def test_a_copy_without_trainers_is_built_and_the_sentence_says_that_it_has_none
     assert [pin["plugins"] for pin in json.loads(built.stdout)] == [{"opentrace": "0.1.3.8"}], built.stderr
     # Its layer pins numpy, which this family has: there is nothing to install.
     other = cli("images", "build", "core", "--opentrace", str(tmp_path), home=home)
-    assert other.returncode == 2 and "is neither a checkout nor a wheel with a package opto" in other.stderr
+    assert other.returncode == 2 and "is not a checkout or a wheel with a package opto" in other.stderr

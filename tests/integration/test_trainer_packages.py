@@ -158,7 +158,7 @@ def test_the_trainer_of_the_how_to_runs_in_a_container(host: Host) -> None:
     fresh = host.trace_bench(*command)
     assert fresh.returncode == 0 and "reused" not in fresh.stderr, "a result of the old code is not that of the new"
     assert (
-        "changed since that image was built; building it anew\nbuilding trace-bench/core__hill-climb:" in fresh.stderr
+        "changed since that image was built; building it again\nbuilding trace-bench/core__hill-climb:" in fresh.stderr
     )
     keys = {json.loads(path.read_text())["image"]["key"] for path in run.glob("jobs/*/job_meta.json")}
     assert len(keys) == 1 and keys.isdisjoint(job["image"]["key"] for job in jobs)

@@ -119,7 +119,7 @@ def test_a_run_called_latest_is_that_run(tmp_path: Path) -> None:
     [
         ("20260102-030405-0123abce", f"there is no run '20260102-030405-0123abce' in .*; there are {RUN}"),
         ("stray", "stray: it has no meta/ with a manifest, so it is not a run"),
-        ("./nowhere", "'./nowhere': there is no such folder"),
+        ("./nowhere", "'./nowhere': no such folder"),
         ("", "the name of the run is empty; name a run by its folder, by its id in .*, or latest"),
         ("a\0b", "no such folder"),
         (

@@ -403,7 +403,7 @@ def test_files_beside_the_module_are_found_by_bare_names_and_hide_nothing_of_the
         ("def build_trace_problem():\n    return [][1]\n", r"__init__.py, line 2: IndexError"),
         ("def build_trace_problem():\n    return None\n", "returned NoneType where a dict is expected"),
         ("def build_trace_problem():\n    return {'param': 1}\n", "a dict without 'guide'; it has param"),
-        (bundle("return 1").replace('name="__code", trainable=True', "name='x'"), "neither a trainable node"),
+        (bundle("return 1").replace('name="__code", trainable=True', "name='x'"), "not a trainable node"),
         (bundle("return 1").replace('inputs=["q"]', "inputs=[]"), "0 inputs and 1 infos"),
         (bundle("return 1").replace('dict(inputs=["q"]', 'dict(xs=["q"]'), "give a dict with inputs and infos"),
         (bundle("return 1", head="from opto import optimizers"), "imports .*optimizers"),

@@ -123,9 +123,7 @@ def test_data_come_from_beside_it_or_from_a_copy_of_co_bench(tmp_path: Path, pro
     data.mkdir(parents=True)
     for name in ("a.txt", "b.txt", "unknown.txt"):
         (folder / name).rename(data / name)
-    with pytest.raises(
-        ProblemError, match=r"there are no data beside it; put the files of CO-Bench's 'Some problem' th"
-    ):
+    with pytest.raises(ProblemError, match=r"found no data beside it; put the files of CO-Bench's 'Some problem' th"):
         made(folder, programs)
     spec = load_task_spec(folder)
     assert spec.data is not None

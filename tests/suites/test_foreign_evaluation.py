@@ -181,7 +181,7 @@ _FUTURE = "from __future__ import annotations\n"
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"template": "template_program = open('x').read()\n"}, "template.py: template_program is no literal text"),
+        ({"template": "template_program = open('x').read()\n"}, "template.py: template_program is not literal text"),
         ({"template": "template_program = 'def a(): 1\\ndef b(): 2'\n"}, "template_program defines 2 functions"),
         ({"paras": "name: [\n"}, r"paras.yaml, line 2: is not YAML"),
         (

@@ -145,7 +145,7 @@ def test_random_proposals_refuses_what_it_cannot_draw() -> None:
     problem = build("arena:one_program", 1)
     (parameter,) = problem.parameters
     bare = replace(problem, parameters=(replace(parameter, alternatives=()),))
-    with pytest.raises(TrainerError, match="cannot draw 'digits': it has neither bounds nor alternatives"):
+    with pytest.raises(TrainerError, match="cannot draw 'digits': it has no bounds and no alternatives"):
         Arena(bare, MODELS["lazy"], 1, Budget()).run(searches()["RandomProposals"])
 
 

@@ -49,7 +49,11 @@ REFUSED: dict[str, tuple[Problem, str, str]] = {
     "no validation": (replace(problem("text"), validate=()), "", "this task has no validation examples"),
     "no range": (replace(problem("text"), score_range=None), "", "this task states no range of scores"),
     "several": (problem("text", "text"), "", "set demo_parameter to one of p0, p1"),
-    "unknown": (problem("text", "float"), "p1", "demo_parameter: 'p1' is no trainable text of this task; there is p0"),
+    "unknown": (
+        problem("text", "float"),
+        "p1",
+        "demo_parameter: 'p1' is not a trainable text of this task; use one of p0",
+    ),
 }
 
 

@@ -243,7 +243,7 @@ def test_without_a_copy_or_without_trainers_the_sentence_says_so(
         load_trainer("opto:Beam")
     for place in (tmp_path, tmp_path / "nowhere", Path(__file__)):
         monkeypatch.setenv("OPENTRACE", str(place))
-        with pytest.raises(ConfigError, match="is neither a checkout nor a wheel with a package opto"):
+        with pytest.raises(ConfigError, match="is not a checkout or a wheel with a package opto"):
             list_trainers()
 
 

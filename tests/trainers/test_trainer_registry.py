@@ -56,7 +56,7 @@ def test_plug_ins_are_listed_with_the_reason_why_they_are_not_available() -> Non
     assert reasons["Fine"] == (True, "")
     assert reasons["Absent"][0] is False and "ModuleNotFoundError" in reasons["Absent"][1]
     assert "RuntimeError: no GPU here" in reasons["Raises"][1]
-    assert "lacks summary, source, params" in reasons["Half"][1]
+    assert "has no summary, source, params" in reasons["Half"][1]
     assert "is not a class" in reasons["NoClass"][1]
     assert set(load_trainers()) >= {"Fine", "NoOp"} and not {"Absent", "Half"} & set(load_trainers())
     with pytest.raises(ConfigError, match="no GPU here"):
@@ -65,7 +65,7 @@ def test_plug_ins_are_listed_with_the_reason_why_they_are_not_available() -> Non
 
 def test_an_unknown_trainer_is_answered_with_the_nearest() -> None:
     for use in (load_trainer, entry_of):
-        with pytest.raises(ConfigError, match="there is no trainer 'prioritysearch'; did you mean 'PrioritySearch'"):
+        with pytest.raises(ConfigError, match="unknown trainer 'prioritysearch'; did you mean 'PrioritySearch'"):
             use("prioritysearch")
 
 

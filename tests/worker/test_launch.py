@@ -12,9 +12,9 @@ import pytest
     ("words", "said"),
     [
         ([], "--uid-base is needed"),
-        (["--lease"], "--lease is no argument, or lacks its value"),
-        (["--uid-bas", "4096"], "--uid-bas is no argument"),
-        (["4096"], "4096 is no argument"),
+        (["--lease"], "--lease is not an argument, or its value is missing"),
+        (["--uid-bas", "4096"], "--uid-bas is not an argument"),
+        (["4096"], "4096 is not an argument"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_one_sentence(words: list[str], said: str) -> None:

@@ -31,7 +31,7 @@ def open_folder(layout: RunLayout) -> int:
     """A descriptor of what is locked; its owner closes it, and so gives the lock back.
 
     Raises:
-        OSError: there is no such folder.
+        OSError: no such folder.
     """
     return os.open(layout.meta, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 

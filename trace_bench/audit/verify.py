@@ -43,7 +43,7 @@ def audit(
             process.
 
     Raises:
-        ConfigError: there is no such folder. NewerRun: a later version wrote the run.
+        ConfigError: no such folder. NewerRun: a later version wrote the run.
     """
     findings = Findings()
     try:

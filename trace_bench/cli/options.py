@@ -65,7 +65,7 @@ def folders(roots: list[Path] | None) -> list[Path] | None:
 
     for root in roots or []:
         if not root.is_dir():
-            what = "it is a file" if root.exists() else "there is no such folder"
+            what = "it is a file" if root.exists() else "no such folder"
             raise ConfigError(f"--root {root}: {what}; name a folder that holds task folders")
     return roots
 

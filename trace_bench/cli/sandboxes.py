@@ -28,7 +28,7 @@ class RunNamed:
         run_id: the id under which its hosts are recorded; `text` itself if no folder says more.
         layout: its folder, if it is there.
         exact: whether `text` is its complete id, or its folder.
-        problem: why there is no such folder.
+        problem: why the folder does not exist.
     """
 
     text: str

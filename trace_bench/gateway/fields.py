@@ -128,7 +128,7 @@ def _refusal(path: str, name: str) -> Refusal:
     elif name == "service_tier":
         why = "the host chooses the tier"
     else:
-        return Refusal(400, "unknown_field", f"{path} takes no field '{shown}'", param=shown)
+        return Refusal(400, "unknown_field", f"{path} has no field '{shown}'", param=shown)
     return Refusal(400, "refused_field", f"'{shown}' is refused: {why}", param=shown)
 
 

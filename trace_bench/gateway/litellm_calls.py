@@ -246,7 +246,7 @@ class Caller:
         try:
             jsonio.loads(jsonio.dumps(body), max_depth=jsonio.MAX_DEPTH_INSIDE)
         except (ValueError, TypeError, RecursionError) as error:
-            raise TryFailed(f"an answer that is no JSON: {error}"[:MAX_ERROR], status=200) from None
+            raise TryFailed(f"an answer that is not JSON: {error}"[:MAX_ERROR], status=200) from None
         counted = reported(call.path, body)
         if counted is not None:
             return Answer(200, body, counted, cost=self._cost(call, counted, usage))

@@ -43,7 +43,7 @@ ALIVE_EVERY = 5.0
 GRACE = 30.0
 """Seconds beyond the longest time limit of a request that its answer is waited for once the controller is gone."""
 CANNOT_RECORD = (OSError, ValueError, TypeError, RecursionError)
-"""A full disk, or an answer that is no JSON: the controller still gets the answer."""
+"""A full disk, or an answer that is not JSON: the controller still gets the answer."""
 
 
 def main() -> None:

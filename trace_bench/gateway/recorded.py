@@ -106,7 +106,7 @@ class RecordedCalls:
             if call.reused_from is not None:
                 source = self._answers.get(call.reused_from)
                 if source is None:
-                    raise HarnessError(f"{self.path}, line {call.n}: there is no answer on line {call.reused_from}")
+                    raise HarnessError(f"{self.path}, line {call.n}: no answer on line {call.reused_from}")
             else:
                 source = Entry(call.n, place, call.status, call.refused)
                 hashes[call.n] = _hash_of(call)

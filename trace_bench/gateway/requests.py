@@ -111,7 +111,7 @@ def _headers(request: LlmRequest, limits: GatewayLimits) -> dict[str, str]:
         raise Refusal(431, "headers_too_large", f"the headers exceed {limits.header_bytes} bytes")
     for name in headers:
         if name.startswith(PRIVATE_PREFIX) and name not in (SLOT_HEADER, VARIABLES_HEADER):
-            raise Refusal(400, "unknown_header", f"there is no private header {name}")
+            raise Refusal(400, "unknown_header", f"unknown private header {name}")
     return headers
 
 

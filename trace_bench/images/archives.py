@@ -37,7 +37,7 @@ def keep(family: str, named: str, sha256: str | None = None) -> Archive:
     source = Path(named).expanduser()
     if named != IN_BASE:
         if not source.is_file():
-            raise ConfigError(f"--toolchain {named}: there is no such file; download the archive, and name it")
+            raise ConfigError(f"--toolchain {named}: no such file; download the archive, and name it")
         if not source.name.endswith(ENDINGS):
             raise ConfigError(
                 f"--toolchain {named}: it must end with {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}; of Lean's releases "

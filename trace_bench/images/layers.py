@@ -63,7 +63,7 @@ def family_named(name: str, root: Path | None = None) -> Family:
     head, *additions = name.split("+")
     families = load_families(root)
     if head not in families:
-        raise ConfigError(f"there is no image family {head!r}; choose one of {', '.join(families)}")
+        raise ConfigError(f"unknown image family {head!r}; choose one of {', '.join(families)}")
     family = families[head]
     if len(set(additions)) < len(additions):
         raise ConfigError(f"the image family {name!r} names an addition twice; name each once")

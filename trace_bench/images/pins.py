@@ -104,7 +104,7 @@ def ensure(
         return build(family, base=base, engine=client, progress=say, home=home)
     drift = _drift(pin, target, lock, wanted_base(base), client)
     if _to_be_rebuilt(pin, drift, allow_build=allow_build, accept_drift=accept_drift):
-        say(f"the trainer package in {pin.ref} changed since that image was built; building it anew")
+        say(f"the trainer package in {pin.ref} changed since that image was built; building it again")
     elif _present(client, pin) or (allow_build and fetched(client, pin, say)):
         return replace(pin, drift=drift)
     if pin.key.startswith("sha256:"):

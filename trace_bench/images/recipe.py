@@ -217,9 +217,9 @@ def _load(
     title, preload = title_and_preload(place, table, ("parent", "archive"))
     parent, archive = table.get("parent"), table.get("archive", "")
     if not isinstance(archive, str):
-        raise ConfigError(f"{place}: archive must be a text; say what a user has to download")
+        raise ConfigError(f"{place}: archive must be text: what a user must download")
     if parent is not None and (not isinstance(parent, str) or parent not in raw):
-        raise ConfigError(f"{place}: parent {parent!r} is no family; choose one of {', '.join(raw)}")
+        raise ConfigError(f"{place}: parent {parent!r} is not a family; choose one of {', '.join(raw)}")
     if parent in (*below, name):
         raise ConfigError(f"{place}: parent {parent!r} makes a circle; a family stands on the base in the end")
     families[name] = Family(

@@ -44,7 +44,7 @@ def push(
         EnvironmentUnavailable: no locked image, drift, or the registry refuses.
     """
     if not _REGISTRY.match(registry):
-        raise ConfigError(f"{registry!r} is no registry; name it as host[:port][/path], without a scheme or a tag")
+        raise ConfigError(f"{registry!r} is not a registry; name it as host[:port][/path], without a scheme or a tag")
     say = progress or silent
     client = connect(engine)
     with building(home):
@@ -119,7 +119,7 @@ def fetch(ref: str, *, engine: DockerClient | None = None, progress: Progress | 
         honest = False
     if not honest:
         raise EnvironmentUnavailable(
-            f"{ref} is no image of trace-bench, or its labels contradict each other; pull one that `images push` made"
+            f"{ref} is not an image of trace-bench, or its labels contradict each other; pull one from `images push`"
         )
     return ImagePin(
         family=family,

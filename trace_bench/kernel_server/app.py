@@ -115,7 +115,7 @@ class Endpoints:
         finally:
             self._jobs.cancel(job, "its client has hung up, or has waited for its timeout")
         if not finished:
-            raise HTTPException(408, f"there is no result within the timeout of {job.timeout} s; the job was ended")
+            raise HTTPException(408, f"no result within the timeout of {job.timeout} s; the job was ended")
         fields = ("job_id", "status", "result", "error", "device")
         return JSONResponse({**{key: value for key, value in _described(job).items() if key in fields},
                              "execution_time": job.seconds})  # fmt: skip
@@ -124,7 +124,7 @@ class Endpoints:
         """``GET /job/{id}``"""
         job = self._jobs.find(request.path_params["job_id"])
         if job is None:
-            raise HTTPException(404, "there is no such job; finished jobs are kept for an hour at most")
+            raise HTTPException(404, "no such job; finished jobs are kept for an hour at most")
         return JSONResponse(_described(job))
 
     async def jobs(self, request: Request) -> Response:

@@ -61,7 +61,7 @@ def listen(host: str, port: int, token: str | None) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise ConfigError(f"--host {host}: there is no such address; name one of this machine") from None
+        raise ConfigError(f"--host {host}: no such address; name one of this machine") from None
     family, _, _, _, address = found[0]
     if token is None and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         raise ConfigError(

@@ -103,7 +103,7 @@ def is_run(folder: Path) -> bool:
 
 
 def all_runs(runs_dir: Path) -> list[RunLayout]:
-    """The runs in `runs_dir`; none if there is no such folder.
+    """The runs in `runs_dir`; none if the folder does not exist.
 
     Runs in which a controller works come first, then those that were started last. Runs that never started are last.
 
@@ -132,7 +132,7 @@ def find_run(text: str, runs_dir: Path) -> RunLayout:
     if not text:
         raise ConfigError(f"the name of the run is empty; name a run by its folder, by its id in {runs_dir}, or latest")
     if "\0" in text or "/" in text or text in (".", ".."):
-        what = _no_run(Path(text)) if _is_there(Path(text)) else "there is no such folder"
+        what = _no_run(Path(text)) if _is_there(Path(text)) else "no such folder"
         raise ConfigError(f"{text!r}: {what}; name a run by its folder, or by its id in {runs_dir}")
     runs = all_runs(runs_dir)
     if text == LATEST:

@@ -280,7 +280,7 @@ def _translated(error: APIError, engine: str, action: str, image: str, name: str
     if status == 404 and "no such image" in lower:
         return ImageMissing(f"image {image} is not on this engine; build it with trace-bench images build, or pull it.")
     if status == 404 and ("no such container" in lower or "could not find" in lower):
-        return SandboxRemoved(f"sandbox {name} is no longer there; it was removed.")
+        return SandboxRemoved(f"sandbox {name} was removed.")
     if status in (409, 500) and "name" in lower and "already in use" in lower:
         return NameConflict(f"a sandbox called {name} is there already; remove it, or adopt it by its labels.")
     if "unknown runtime" in lower or "unknown or invalid runtime" in lower:

@@ -310,7 +310,7 @@ class LocalSandbox:
 
     def _check_there(self) -> None:
         if not self._is_there():
-            raise SandboxRemoved(f"sandbox {self.name} is no longer there; {self._folder} was removed.")
+            raise SandboxRemoved(f"sandbox {self.name} was removed: {self._folder} does not exist.")
 
 
 class LocalStream(PolledStream):

@@ -37,8 +37,8 @@ def default_directory() -> Path:
             if os.access(folder, os.W_OK | os.X_OK):
                 return folder
     raise EnvironmentUnavailable(
-        f"there is no folder for lock files (tried {', '.join(map(str, folders))}); "
-        f"set {LOCK_DIR_VARIABLE} to a folder that you can write."
+        f"found no folder for lock files (tried {', '.join(map(str, folders))}); "
+        f"set {LOCK_DIR_VARIABLE} to a writable folder."
     )
 
 

@@ -37,7 +37,7 @@ class BestKnown:
         """The table of a task folder; None if it has none.
 
         Raises:
-            ProblemError: the file is no JSON object.
+            ProblemError: the file is not a JSON object.
         """
         try:
             table = json.loads((task_dir / FILE).read_bytes())

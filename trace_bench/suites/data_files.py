@@ -71,7 +71,7 @@ class Numbers:
     def word(self, what: str) -> str:
         """The next word, whatever it is."""
         if self.done:
-            raise DataError(f"ends where {what} is due")
+            raise DataError(f"ends where {what} is expected")
         self._at += 1
         return self._words[self._at - 1][0]
 

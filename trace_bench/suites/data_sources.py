@@ -194,10 +194,10 @@ def take(source: Source, copy: Path, *, sums: Path | None, say: Say) -> Fetched:
     """Copy a collection from a folder of the user's, in CO-Bench's layout.
 
     Raises:
-        ConfigError: there is no such folder, it is empty, or a file has another sum than `sums` says.
+        ConfigError: no such folder, it is empty, or a file has another sum than `sums` says.
     """
     if not copy.is_dir():
-        raise ConfigError(f"--from {copy}: there is no such folder")
+        raise ConfigError(f"--from {copy}: no such folder")
     expected = _read_sums(sums, needed=True) if sums is not None else {}
     folder = folder_of(source)
     source.introduce(say)

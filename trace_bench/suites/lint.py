@@ -25,7 +25,7 @@ def lint(folder: Path, spec: TaskSpec) -> list[str]:
     wants("\\n" not in spec.statement, "the statement holds a literal backslash and n")
     wants(f"`{spec.entry}(" in spec.statement, f"the statement does not say `{spec.entry}(…)` with its arguments")
     way = f"{spec.score.direction}d"
-    wants(way in spec.statement, f"the statement does not say that the score is to be {way}")
+    wants(way in spec.statement, f"the statement does not say that the score must be {way}")
     wants(spec.source, "source is empty: say where the problem comes from")
     wants(spec.licence, "licence is empty")
     wants(spec.corrections, "corrections is empty: say what other versions do otherwise, or 'None.'")
@@ -46,13 +46,13 @@ def _signature(folder: Path, spec: TaskSpec) -> list[str]:
     assert spec.candidates is not None
     wanted = source_scan.functions(spec.signature or "").get(spec.entry or "")
     if wanted is None:
-        return [f"signature is no Python function named {spec.entry}"]
+        return [f"signature is not a Python function named {spec.entry}"]
     found = []
     arguments = [argument.arg for argument in wanted.args.args]
     if not ast.get_docstring(wanted):
         found.append("signature has no docstring")
     if wanted.returns is None or any(argument.annotation is None for argument in wanted.args.args):
-        found.append("signature lacks types")
+        found.append("signature has no types")
     broken = set(spec.candidates.broken)
     for name in (spec.candidates.template, *spec.candidates.proposals()):
         if name in broken:

@@ -79,7 +79,7 @@ def location() -> Path | None:
             return path
     elif (path / "opto" / "__init__.py").is_file():
         return path
-    raise ConfigError(f"{VARIABLE}: {named} is neither a checkout nor a wheel with a package opto; name one that is")
+    raise ConfigError(f"{VARIABLE}: {named} is not a checkout or a wheel with a package opto; name one")
 
 
 def installed() -> Path:

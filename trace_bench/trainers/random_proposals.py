@@ -41,7 +41,7 @@ class RandomProposals:
         for parameter in search.problem.trainable:
             if parameter.bounds is None and not parameter.alternatives:
                 raise TrainerError(
-                    f"RandomProposals cannot draw {parameter.name!r}: it has neither bounds nor alternatives."
+                    f"RandomProposals cannot draw {parameter.name!r}: it has no bounds and no alternatives."
                 )
         chance = search.random("proposals")
         step = 0

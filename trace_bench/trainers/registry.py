@@ -47,11 +47,11 @@ def _unknown(name: str, known: Mapping[str, EntryPoint]) -> ConfigError:
         place = opto_scan.location()
         why = f"{place} has no trainers" if place else f"{opto_scan.VARIABLE} is not set"
         return ConfigError(
-            f"there is no trainer {name!r}: {why}; set {opto_scan.VARIABLE} to a checkout of OpenTrace that has them"
+            f"unknown trainer {name!r}: {why}; set {opto_scan.VARIABLE} to a checkout of OpenTrace that has them"
         )
     if name in UNAVAILABLE:
         return ConfigError(f"the trainer {name!r} is not available: it {UNAVAILABLE[name]}")
-    return ConfigError(f"there is no trainer {name!r}{hint(name, known, ALIASES)}")
+    return ConfigError(f"unknown trainer {name!r}{hint(name, known, ALIASES)}")
 
 
 def _load(point: EntryPoint) -> type[Trainer]:
@@ -68,8 +68,8 @@ def _load(point: EntryPoint) -> type[Trainer]:
         ) from error
     missing = [name for name in _ATTRIBUTES if not hasattr(loaded, name)]
     if not isinstance(loaded, type) or missing:
-        lacks = f"lacks {', '.join(missing)}" if missing else "is not a class"
-        raise ConfigError(f"trainer {point.name!r} ({point.value}) is no trainer: it {lacks}")
+        lacks = f"has no {', '.join(missing)}" if missing else "is not a class"
+        raise ConfigError(f"trainer {point.name!r} ({point.value}) is not a trainer: it {lacks}")
     return loaded
 
 

@@ -51,7 +51,7 @@ def _arguments(words: list[str]) -> dict[str, str]:
     for word in rest:
         value = "" if word == "--local" else next(rest, None)
         if value is None or word not in (*known, "--local"):
-            raise SystemExit(f"trace_bench.worker: {word} is no argument, or lacks its value")
+            raise SystemExit(f"trace_bench.worker: {word} is not an argument, or its value is missing")
         given[word.removeprefix("--")] = value
     return given
 

@@ -94,7 +94,7 @@ def _answer(reply: Mapping[str, Any], reader: int) -> ModelAnswer:
         text, refusal, reason = message.get("content"), message.get("refusal"), choice.get("finish_reason")
         counted = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise ModelFailed("the model's answer is no chat completion") from None
+        raise ModelFailed("the model's answer is not a chat completion") from None
     if reason in _CUT_OFF:
         raise ModelFailed(f"the model's answer {_CUT_OFF[reason]}")
     if refusal:

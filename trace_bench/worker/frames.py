@@ -134,7 +134,7 @@ def parse_json(payload: bytes) -> dict[str, Any]:
     try:
         message = json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise FrameError(f"a message is no JSON: {type(error).__name__}: {error}") from None
+        raise FrameError(f"a message is not JSON: {type(error).__name__}: {error}") from None
     if not isinstance(message, dict):
-        raise FrameError("a message is no JSON object")
+        raise FrameError("a message is not a JSON object")
     return message

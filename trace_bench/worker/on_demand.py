@@ -72,7 +72,7 @@ def checked(problem: Problem, given: Mapping[str, Any]) -> State:
     state = problem.initial_state()
     for name, value in given.items():
         if name not in known:
-            raise ValueError(f"there is no trainable parameter {name!r}; the task has {', '.join(known) or 'none'}")
+            raise ValueError(f"unknown trainable parameter {name!r}; the task has {', '.join(known) or 'none'}")
         state[name] = _value(known[name], value)
     return state
 

@@ -169,7 +169,7 @@ class PhaseProcess:
                 self._on_report(self, message)
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             self._nonsense = True
-            self._on_nonsense(self, f"{self.name} sent what is no report: {error}")
+            self._on_nonsense(self, f"{self.name} sent an invalid report: {error}")
 
     def _read_output(self) -> None:
         if self._out < 0:

@@ -285,7 +285,7 @@ def _head(data: bytes) -> tuple[list[str], dict[str, str]]:
     lines = data.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise BadRequest("this is no HTTP/1.1 request")
+        raise BadRequest("not an HTTP/1.1 request")
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")

@@ -202,7 +202,7 @@ def test_a_copy_that_cannot_be_read_is_one_sentence(home: Path, tmp_path: Path) 
         ("train.parquet", b"no parquet", "train.parquet: cannot be read as rows"),
         ("train.jsonl", b'{"a": 1}\n{"a"', "train.jsonl: cannot be read as rows"),
         ("train.jsonl", b'{"a": 1}\n{"a": "x"}\n', "train.jsonl: cannot be read as rows"),
-        ("train.jsonl", b"[1]\n", "train.jsonl, row 1: is no JSON object"),
+        ("train.jsonl", b"[1]\n", "train.jsonl, row 1: is not a JSON object"),
         ("other.csv", b"a\n1\n", "no file is named after the split 'train'; found were other.csv"),
         ("train.txt", b"a\n1\n", "no file with rows was found"),
     ):

@@ -89,9 +89,9 @@ CASES = [
             ),
         ],
         unread=[
-            ("3 480\n0 10\n10 20\n", "ends where a time is due"),
+            ("3 480\n0 10\n10 20\n", "ends where a time is expected"),
             (CSP + "1 4 7\n", "has a transition 1 4"),
-            (CSP + "1 3\n", "ends where a cost is due"),
+            (CSP + "1 3\n", "ends where a cost is expected"),
             (CSP.replace("5 15", "15 5"), "does not finish after it starts"),
             (CSP.replace("1 2 7", "1 2 -7"), "line 5: a cost must be within"),
         ],

@@ -255,7 +255,7 @@ def test_published_cutting_files_are_read(task: GetTask) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        (FREE, "", "ends where the number of pieces is due"),
+        (FREE, "", "ends where the number of pieces is expected"),
         (FREE, "0 5 5", "the number of pieces must be above zero"),
         (FREE, "1\n5 5\n1 x 3", "line 3: length and width of piece 1 must be a number"),
         (GUILLOTINE, "1\n5 0\n1 1 1 1", "length and width of the sheet must be above zero"),

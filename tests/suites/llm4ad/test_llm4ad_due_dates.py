@@ -82,7 +82,7 @@ CASES = [
             (HRS.replace("5 6 2", "5 6"), "ends where a processing time"),
             (HRS.replace("3 1 4", "3 1 4 4"), "line 3: '4' is more"),
             (HRS.replace("machines: 2", "machines: 0"), "without jobs or machines"),
-            (HRS[: HRS.index("Proc")], "ends where 'Processing times' is due"),
+            (HRS[: HRS.index("Proc")], "ends where 'Processing times' is expected"),
         ],
     ),
     Case(
@@ -107,7 +107,7 @@ CASES = [
                [{"jobs": jobs, "h": h, "free": False} for jobs in (JOBS["jobs"], [(4, 1, 1)])
                 for h in (0.2, 0.4, 0.6, 0.8)])],
         unread=[
-            ("1\n3\n3 1 2\n2 4\n", "ends where b is due"),
+            ("1\n3\n3 1 2\n2 4\n", "ends where b is expected"),
             ("1\n1\n3 1 2\n9\n", "line 4: '9' is more"),
             ("1\n1\n3 -1 2\n", "line 3: a must be within"),
             ("1\n1\n0 1 2\n", "takes no time"),

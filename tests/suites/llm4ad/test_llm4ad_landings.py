@@ -253,7 +253,7 @@ def test_published_files_are_read_with_each_number_of_runways(task: GetTask) -> 
     ("text", "says"),
     [
         (AIRLAND.replace("195 258", "258 195"), "plane, number 2, whose target is not between"),
-        ("2 10\n1 2 3 4 5 6\n9 9\n", "ends where a number of a plane is due"),
+        ("2 10\n1 2 3 4 5 6\n9 9\n", "ends where a number of a plane is expected"),
         ("1 10\n1 2 3 4 5 6\n9\n9\n", "line 4: '9' is more"),
         ("1 10\n1 2 3 4 -5 6\n9\n", "number 1, with a penalty below zero"),
         ("1 10\n1 2 x 4 5 6\n9\n", "line 2: a number of a plane must be a number"),

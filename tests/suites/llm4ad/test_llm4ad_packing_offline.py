@@ -205,8 +205,8 @@ def test_whole_published_files_are_read(task: GetTask) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "ends where the number of problems is due"),
-        ("1\n u\n 150 2 1\n 100\n", "ends where a size is due"),
+        ("", "ends where the number of problems is expected"),
+        ("1\n u\n 150 2 1\n 100\n", "ends where a size is expected"),
         ("1\n u\n 150 2 1\n 100\n x\n", "line 5: a size must be a number, not 'x'"),
         ("1\n u\n 150 1 1\n 100\n 7\n", "line 5: '7' is more"),
         ("1\n u\n 150 1 1\n 151\n", "problem u: sizes must be above 0 and no larger than the capacity 150"),

@@ -201,10 +201,10 @@ def test_published_files_are_read(task: GetTask) -> None:
     ("text", "says"),
     [
         (TEXT.replace("3 4\n", "7 4\n", 1), "has 3 customers in 4 days, and says 7"),
-        (TEXT.replace("2 2 2 2", "2 2 2"), "the vehicles of a day is due"),
+        (TEXT.replace("2 2 2 2", "2 2 2"), "the vehicles of a day is expected"),
         (TEXT.replace("2 2 2 2", "2 2 2 2 2"), "line 2: '2' is more"),
         (TEXT.replace("\n2 6 8", "\n7 6 8"), "another vertex where 2 is due"),
-        (TEXT.replace("[0, 1, 0, 1], ", "[0, 1, 0], "), "0 or 1 for a day is due"),
+        (TEXT.replace("[0, 1, 0, 1], ", "[0, 1, 0], "), "0 or 1 for a day is expected"),
         (TEXT.replace("[[1, 1, 1, 1]]", ""), "a customer 3 whom no day"),
         (TEXT.replace("[1, 1, 1, 1]", "[0, 0, 0, 0]"), "a customer 3 whom no day"),
         (TEXT.replace("6 8 7", "6 8 77"), "a customer 2 whom no day or no vehicle suits"),

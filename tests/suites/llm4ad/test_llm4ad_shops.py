@@ -142,7 +142,7 @@ CASES = [
             ("3 2\n", "line 1: a line of words"),
             (ROUTED.replace("Times\n", ""), "has 2 headed parts; each instance has 3"),
             (ROUTED.replace(" 4 1", " 4 -1"), "line 5: a processing time must be within"),
-            (ROUTED.replace(" 4 1", " 4"), "ends where a processing time is due"),
+            (ROUTED.replace(" 4 1", " 4"), "ends where a processing time is expected"),
             (ROUTED.replace(" 4 1", " 4 1 7"), "line 6: '2' is more"),
             (ROUTED.replace(" 1 2\n", " 1 3\n"), "job, number 1, that does not name each of the machines"),
             (ROUTED.replace(" 3 2 84", " 0 2 84"), "an instance without jobs"),

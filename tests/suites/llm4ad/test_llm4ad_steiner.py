@@ -100,7 +100,7 @@ def test_published_files_are_read(task: GetTask) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1\n3\n0 0 1 1 2", "a coordinate is due"),
+        ("1\n3\n0 0 1 1 2", "a coordinate is expected"),
         ("1\n3\n0 0 1 x 2 2", "line 3: a coordinate must be a number"),
         ("1\n1\n0 0", "a problem of 1 terminals"),
         ("1\n3\n0 0 1 1 2 2\n9", "line 4: '9' is more"),

@@ -91,7 +91,7 @@ def test_published_lines_are_read_and_their_tours_are_what_scores_are_compared_w
     ("text", "says"),
     [
         ("", "holds no instance"),
-        ("0 0 1 1\n0 0 1", "line 2|y coordinate is due"),
+        ("0 0 1 1\n0 0 1", "line 2|y coordinate is expected"),
         ("0 0 1 x", "line 1: a y coordinate must be a number"),
         ("0 0 1 1 output 1 3 1", "line 1: the tour must visit each of the cities 1 .. 2"),
         ("0 0 1 1\n0 0 1 1 output 1 2 2", "line 2: the tour must end where it began"),

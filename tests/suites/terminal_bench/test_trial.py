@@ -161,7 +161,7 @@ FAILURES = [
     ("RuntimeError", "Failed to start tmux session. Error: None", "task", "put tmux into the image"),
     ("RuntimeError", "Cannot connect to the Docker daemon at unix:///x.", "infrastructure", "no Docker engine"),
     ("RuntimeError", "unknown flag: --project-name", "infrastructure", "Compose v2"),
-    ("FileNotFoundError", "No test script found in: /x", "task", "lacks a file"),
+    ("FileNotFoundError", "No test script found in: /x", "task", "is missing"),
     ("ValueError", "network_mode='no-network' is not supported", "task", "network_mode to public"),
     ("CancelledError", "", "infrastructure", "interrupted"),
     ("KeyError", "'x'", "infrastructure", "in the phase agent_setup (KeyError"),

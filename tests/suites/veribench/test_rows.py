@@ -160,13 +160,13 @@ def test_names_of_lean_are_avoided_and_tests_are_limited() -> None:
 
 def _sources(folder: Path) -> Iterator[tuple[str, Path, str]]:
     (folder / "no.parquet").write_bytes(b"PAR2")
-    yield "no Parquet", folder / "no.parquet", "no.parquet: is no Parquet file"
+    yield "no Parquet", folder / "no.parquet", "no.parquet: is not a Parquet file"
     (folder / "empty").mkdir()
     yield "empty folder", folder / "empty", "empty: holds no row; give a .parquet or .jsonl file"
     yield "missing", folder / "missing.jsonl", "missing.jsonl: does not exist; name a .parquet"
     for name, text, said in (
-        ("no JSON", '{"code": "x = 1"}\n{', "line 2: is no JSON object"),
-        ("a list", "[1]", "line 1: is no JSON object; a row has the columns"),
+        ("no JSON", '{"code": "x = 1"}\n{', "line 2: is not a JSON object"),
+        ("a list", "[1]", "line 1: is not a JSON object; a row has the columns"),
         ("no column", '{"text": "x"}', "line 1: has no Python program in 'code', nor in 'user_query'; it has text"),
         ("a number", '{"code": 1}', "line 1, code: is no text"),
     ):

@@ -98,7 +98,7 @@ def _check_place(path: Path, *, force: bool) -> None:
 
     folder = path.resolve().parent
     if not folder.is_dir():
-        raise ConfigError(f"{folder}: there is no such folder; make it, or choose another with -o")
+        raise ConfigError(f"{folder}: no such folder; make it, or choose another with -o")
     if any(is_run(above) for above in (folder, *folder.parents)):
         raise ConfigError(
             f"{path}: it lies in the folder of a run, which holds what the run wrote; choose another place"

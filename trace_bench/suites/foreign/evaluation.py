@@ -47,7 +47,7 @@ def described(folder: Path, module: str) -> dict[str, Any]:
     template = text(said, "template_program")
     defined = source_scan.functions(template)
     if len(defined) != 1:
-        what = f"defines {len(defined)} functions" if template else "is no literal text"
+        what = f"defines {len(defined)} functions" if template else "is not literal text"
         raise ConfigError(f"{folder / TEMPLATE}: template_program {what}; it must be the source of one function")
     (entry,) = defined
     made = _class(folder / module, str(parameters.get("name", "")))

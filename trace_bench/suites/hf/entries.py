@@ -70,13 +70,13 @@ def _folders(entry: Mapping[str, Any], where: str, problems: list[str]) -> Itera
     known = {*_OF_TASK, *QaSpec.model_fields}
     for key in entry:
         if key not in known:
-            problems.append(f"{where}: there is no key {key!r}{hint(str(key), known)}")
+            problems.append(f"{where}: unknown key {key!r}{hint(str(key), known)}")
     if not isinstance(entry.get("id"), str) or not _NAME.fullmatch(entry["id"]):
         problems.append(f"{where}: 'id' must be a name of letters, digits, '_' and '-'")
         return
     agent = entry.get("agent_class", "hfqa")
     if agent not in AGENTS:
-        problems.append(f"{where}: there is no agent_class {agent!r}{hint(str(agent), AGENTS)}")
+        problems.append(f"{where}: unknown agent_class {agent!r}{hint(str(agent), AGENTS)}")
         return
     table: dict[str, Any] = {"agent": AGENTS[agent]}
     if "split" in entry:

@@ -109,10 +109,10 @@ def take(wanted: Wanted, copy: Path, *, say: Say) -> Kept:
     """Freeze the splits of `wanted` from a folder of Parquet, JSON or CSV files; it replaces what was there.
 
     Raises:
-        ConfigError: there is no such folder, or it does not have the splits.
+        ConfigError: no such folder, or it does not have the splits.
     """
     if not copy.is_dir():
-        raise ConfigError(f"--from {copy}: there is no such folder")
+        raise ConfigError(f"--from {copy}: no such folder")
     paths = {path.relative_to(copy).as_posix(): path for path in sorted(copy.rglob("*")) if path.is_file()}
     try:
         header = header_of(paths[CARD].read_text(encoding="utf-8", errors="replace")) if CARD in paths else {}

@@ -148,7 +148,7 @@ def _checked(name: str, rows: Iterable[Any]) -> Iterator[list[dict[str, Any]]]:
         for row in batch:
             number += 1
             if not isinstance(row, dict):
-                raise ConfigError(f"{name}, row {number}: is no JSON object")
+                raise ConfigError(f"{name}, row {number}: is not a JSON object")
         yield batch
 
 

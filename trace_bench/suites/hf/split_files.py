@@ -68,7 +68,7 @@ def split_files(names: Iterable[str], header: Mapping[str, Any], config: str, sp
     if named is not None and "data_files" in named:
         by_split = _declared(named)
         if split not in by_split:
-            raise ConfigError(f"{where}: there is no split {split!r}; its README.md names {_listed(by_split)}")
+            raise ConfigError(f"{where}: unknown split {split!r}; its README.md names {_listed(by_split)}")
         found = [name for name in rows if any(_fits(name, pattern) for pattern in by_split[split])]
         if not found:
             wanted = _listed(by_split[split])
@@ -100,7 +100,7 @@ def _chosen(declared: Sequence[Mapping[str, Any]], config: str, where: str) -> M
         default = [one for one, name in zip(declared, names, strict=True) if one.get("default") or name == "default"]
         if default:
             return default[0]
-    said = f"there is no config {config!r}" if config else "it has several configs, and none is named"
+    said = f"unknown config {config!r}" if config else "it has several configs, and none is named"
     raise ConfigError(f"{where}: {said}; its README.md names {_listed(names)}")
 
 

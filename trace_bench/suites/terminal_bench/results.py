@@ -178,7 +178,9 @@ def read_trial(job: Path, redact: Redact = str, *, has_model: bool = False) -> T
             )
         notes.append("the agent ran out of time, and the tests judged what it had done until then")
     if not rewards:
-        raise TrialError("task", "the verifier gave no rewards, or one that is no finite number; repair tests/test.sh")
+        raise TrialError(
+            "task", "the verifier gave no rewards, or a reward that is not a finite number; repair tests/test.sh"
+        )
     if trajectory is not None and size > LONGEST_TRAJECTORY:
         notes.append(f"the trajectory has {size} bytes and is left out")
         trajectory = None
@@ -252,7 +254,7 @@ def classified(failure: object, result: Mapping[str, Any], redact: Redact = str)
             f"the agent cannot start tmux in the container ({short(quoted)}); put tmux into the image of the task",
         )
     if name == "FileNotFoundError" and ("test script" in said or "olution" in said):
-        return TrialError("task", f"the task lacks a file ({short(quoted)}); add it to the folder of the task")
+        return TrialError("task", f"a file of the task is missing ({short(quoted)}); add it to the folder of the task")
     if name == "ValueError" and "network" in said.lower():
         return TrialError(
             "task", f"the environment cannot give the task the network that it asks for ({short(quoted)}); "
@@ -280,7 +282,7 @@ def refused(code: int, output: str, redact: Redact = str) -> TrialError:
     if "Either datasets or tasks must be provided" in last:
         return TrialError(
             "task",
-            "the folder is no task that Harbor can read; "
+            "Harbor cannot read the folder as a task; "
             "it needs a valid task.toml, instruction.md, environment/ and tests/",
         )
     if "No tasks matched" in last:
@@ -290,7 +292,7 @@ def refused(code: int, output: str, redact: Redact = str) -> TrialError:
             "infrastructure", f"the data set cannot be reached ({last}); check the network, or use a folder of tasks"
         )
     if re.search(r"[Dd]ataset .*not found", last):
-        return TrialError("task", f"there is no such data set ({last}); correct its name and version")
+        return TrialError("task", f"no such data set ({last}); correct its name and version")
     return TrialError("infrastructure", f"harbor ended with exit code {code} and no result ({last}); correct the call")
 
 

@@ -56,10 +56,10 @@ def check_template(template: str) -> None:
     try:
         parts = list(string.Formatter().parse(template))
     except ValueError as error:
-        raise ValueError(f"the template is no format string ({error}); {remedy}") from error
+        raise ValueError(f"the template is not a format string ({error}); {remedy}") from error
     for _, name, layout, conversion in parts:
         if name is not None and (name not in FIELDS or layout or conversion):
             raise ValueError(f"the template has the field {{{name[:40]}}}; {remedy}")
     for field in FIELDS:
         if field not in (name for _, name, _, _ in parts):
-            raise ValueError(f"the template lacks {{{field}}}; write it where the text is to stand")
+            raise ValueError(f"the template has no {{{field}}}; write it where the text belongs")

@@ -319,9 +319,9 @@ def _check(agent: HarborAgent, task: LocalTask | DatasetTask) -> None:
             raise ValueError("an agent with a template needs a model")
     for name in agent.arguments:
         if not name.isidentifier():
-            raise ValueError(f"{name!r} is no name of an argument of an agent")
+            raise ValueError(f"{name!r} is not a valid name of an agent's argument")
     if isinstance(task, DatasetTask) and (not task.name or set(task.name) & set("*?[]")):
-        raise ValueError(f"{task.name!r} is no name of one task; a pattern could name several")
+        raise ValueError(f"{task.name!r} is not the name of one task; a pattern could match several")
 
 
 def _check_task(task: LocalTask | DatasetTask) -> None:
@@ -331,7 +331,7 @@ def _check_task(task: LocalTask | DatasetTask) -> None:
         return
     described = task.folder / "task.toml"
     if not described.is_file():
-        raise TrialError("task", f"the folder {task.folder.name} is no task of Harbor: it has no task.toml; add one")
+        raise TrialError("task", f"the folder {task.folder.name} is not a task of Harbor: it has no task.toml; add one")
     try:
         tomllib.loads(described.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -354,7 +354,7 @@ def _check_engine(environment: Mapping[str, str]) -> None:
                 check=False,
             )
         except FileNotFoundError as error:
-            raise TrialError("infrastructure", "there is no docker command on PATH; install Docker's client") from error
+            raise TrialError("infrastructure", "no docker command on PATH; install Docker's client") from error
         except subprocess.TimeoutExpired as error:
             raise TrialError("infrastructure", sentence) from error
         if done.returncode != 0:

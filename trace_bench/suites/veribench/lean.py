@@ -55,7 +55,7 @@ def lean_here(environ: Mapping[str, str]) -> str:
     found = environ.get(VARIABLE) or shutil.which("lean", path=environ.get("PATH"))
     if not found:
         raise ProblemError(
-            "there is no program 'lean' here; the image needs a toolchain (docs/how-to/lean.md says how it gets one), "
+            "found no program 'lean'; the image needs a toolchain (docs/how-to/lean.md says how it gets one), "
             f"and without a container 'lean' has to be on PATH or named by {VARIABLE}"
         )
     return found

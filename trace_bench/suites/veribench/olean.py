@@ -98,7 +98,7 @@ class _Heap:
 
     def __init__(self, data: bytes) -> None:
         if data[:5] != _MARK or data[5] != _VERSION:
-            raise Malformed("this is no compiled module of a version that is known")
+            raise Malformed("not a compiled module of a known version")
         self.data = data
         self.lean = data[_VERSION_AT:_HASH_AT].rstrip(b"\0").decode("ascii")
         (base,) = struct.unpack_from("<Q", data, _BASE_AT)
@@ -129,14 +129,14 @@ class _Heap:
     def array(self, address: int) -> tuple[int, ...]:
         at = address - self.base
         if self.data[at + 7] != _ARRAY:
-            raise Malformed("an object that is no array is where one should be")
+            raise Malformed("expected an array, found another object")
         size, _ = self._words(at + 8, 2)
         return self._words(at + 8 + 2 * self.word, size)
 
     def text(self, address: int) -> str:
         at = address - self.base
         if self.data[at + 7] != _STRING:
-            raise Malformed("an object that is no text is where one should be")
+            raise Malformed("expected text, found another object")
         size, _, _ = self._words(at + 8, 3)
         start = at + 8 + 3 * self.word
         return self.data[start : start + size - 1].decode("utf-8")
@@ -231,7 +231,7 @@ class _Reader:
             return address >> 1
         heap = self._heap(address)
         if heap.kind(address) != _BIG:
-            raise Malformed("an object that is no number is where one should be")
+            raise Malformed("expected a number, found another object")
         return heap.big(address)
 
     def _constant(self, address: int) -> tuple[str, Constant]:

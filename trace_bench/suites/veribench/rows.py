@@ -70,7 +70,7 @@ def _rows(source: Path) -> Iterator[Row]:
             try:
                 table = pq.read_table(source).to_pylist()
             except pa.ArrowInvalid as error:
-                raise ConfigError(f"{source}: is no Parquet file: {error}") from None
+                raise ConfigError(f"{source}: is not a Parquet file: {error}") from None
             for number, values in enumerate(table):
                 yield _row(values, f"{source}, row {number}")
         else:
@@ -92,12 +92,14 @@ def _object(line: str, place: str) -> Any:
     try:
         return json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"{place}: is no JSON object ({error}); give a .parquet or .jsonl file") from None
+        raise ConfigError(f"{place}: is not a JSON object ({error}); give a .parquet or .jsonl file") from None
 
 
 def _row(values: Any, place: str) -> Row:
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{place}: is no JSON object; a row has the columns user_query, code, filename and category")
+        raise ConfigError(
+            f"{place}: is not a JSON object; a row has the columns user_query, code, filename and category"
+        )
     texts = {}
     for column in ("user_query", "code", "filename", "category"):
         value = values.get(column)

@@ -68,5 +68,7 @@ def parameter_for(problem: Problem, name: str) -> str:
     if not name and len(texts) > 1:
         raise TrainerError(f"this task has several trainable texts; set demo_parameter to one of {', '.join(texts)}.")
     if name and name not in texts:
-        raise TrainerError(f"demo_parameter: {name!r} is no trainable text of this task; there is {', '.join(texts)}.")
+        raise TrainerError(
+            f"demo_parameter: {name!r} is not a trainable text of this task; use one of {', '.join(texts)}."
+        )
     return name or texts[0]

@@ -51,7 +51,7 @@ def build(context: BuildContext) -> Problem:
     if not files:
         name = context.spec.get("data", {}).get("folder", "its folder")
         raise ProblemError(
-            f"{place(path)}: there are no data beside it; put the files of CO-Bench's {name!r} there, or name a copy "
+            f"{place(path)}: found no data beside it; put the files of CO-Bench's {name!r} there, or name a copy "
             "of CO-Bench with --data"
         )
     template = template_of(path.read_text(encoding="utf-8"))

@@ -99,7 +99,7 @@ def _nodes(param: Any, where: str) -> dict[str, Node]:
             nodes[name] = node
     if not nodes:
         raise ProblemError(
-            f"{where}: param is {type(param).__name__}, neither a trainable node of opto.trace nor an object with some"
+            f"{where}: param is {type(param).__name__}, not a trainable node of opto.trace or an object with some"
         )
     return nodes
 

@@ -107,7 +107,7 @@ def load_subdir_as_text(repo_id: str, subdir: str, *, skip_ext: tuple[str, ...] 
     """The files of the folder `subdir` beside the task's module, as rows ``{"text": line}``: a sandbox has no network.
 
     Raises:
-        ProblemError: there is no such folder.
+        ProblemError: no such folder.
     """
     folder = _beside(repo_id, subdir)
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix not in skip_ext)
