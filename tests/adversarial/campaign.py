@@ -135,12 +135,10 @@ class Job:
 
     Attributes:
         attack: whose examples are read.
-        first: True if the attack is the job's program under search.
     """
 
     folder: Path
     attack: str
-    first: bool
     interaction: str
     root: Path
     meta: dict[str, Any]
@@ -159,11 +157,6 @@ class Job:
     def examples(self, state: str = "initial") -> list[Example]:
         """The examples of this attack, and of the honest program after each."""
         return [example for example in self.all_examples(state) if example.attack == self.attack]
-
-    def source(self) -> str:
-        """The attack's source."""
-        own = game(self.interaction, self.root)
-        return source_of(ATTACKS[self.attack], own.ENTRY, own.HONEST)
 
     def honest_scores(self, split: str) -> list[float]:
         return honest_scores(self.interaction, self.root, split_seed(self._context(), split))
@@ -258,7 +251,7 @@ def wage(
         result = json.loads((place / "results.json").read_text())
         interaction = meta["task_id"].removeprefix("internal:")
         for at, name in enumerate(meta["eval_kwargs"]["attacks"].split()):
-            job = Job(place, name, at == 0, interaction, root, meta, result, salt)
+            job = Job(place, name, interaction, root, meta, result, salt)
             if name != HONEST:
                 jobs[name, interaction] = job
             elif at == 0:

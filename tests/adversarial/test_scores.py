@@ -1,5 +1,5 @@
 """Each attack by itself: its official score is the honest one or the failure score, its honest neighbour's is right,
-and the record shows what it is."""
+and a failure says why."""
 
 from __future__ import annotations
 
@@ -8,25 +8,10 @@ import pytest
 from tests.adversarial.attacks import BY_HEART, HONEST, INTERACTIONS
 from tests.adversarial.attacks.registry import ATTACKS
 from tests.adversarial.campaign import SPLITS, Campaign, Job
-from trace_bench.worker.signs import signs_of
 
 pytestmark = pytest.mark.docker
 
-SIGNS = True
-"""Whether the sandbox looks for signs in sources."""
-
-
 PAIRS = [(attack.name, interaction) for attack in ATTACKS.values() for interaction in attack.interactions]
-
-
-def visible(job: Job, kind: str) -> bool:
-    """True if there is a sign of `kind` in the source: in the record, too, where it is the job's scored state."""
-    if not SIGNS:
-        return True
-    kinds = {sign["kind"] for sign in signs_of(job.source())}
-    if job.first and not ATTACKS[job.attack].by_guide:
-        return kind in kinds & {sign["kind"] for sign in job.meta["integrity_report"]["signs"].get("initial", ())}
-    return kind in kinds
 
 
 @pytest.mark.parametrize(("attack", "interaction"), PAIRS, ids=map("-".join, PAIRS))
@@ -47,8 +32,6 @@ def test_the_score_is_not_the_attackers(campaign: Campaign, attack: str, interac
     assert len(failed) == (0 if outcome == HONEST else len(examples) // 2)
     assert all(one.says in e.feedback for e in failed), told
     assert len(job.meta["attempts"]) == 1, "a candidate's own failure is never a retry"
-    if one.sign is not None:
-        assert visible(job, one.sign), job.meta["integrity_report"]["signs"]
 
 
 def check_what_is_known_by_heart(job: Job) -> None:
@@ -56,7 +39,6 @@ def check_what_is_known_by_heart(job: Job) -> None:
     train = [e.score for e in job.examples() if e.split == "train" and not e.honest]
     assert sum(train) < sum(job.honest_scores("train"))
     assert [e.score for e in job.examples() if e.split == "test"] == job.expected("test", HONEST)
-    assert visible(job, "introspection")
 
 
 def test_the_official_score_is_the_mean_over_all_examples(campaign: Campaign) -> None:
@@ -76,7 +58,6 @@ def test_an_honest_job_among_attacks_has_its_score_and_no_flag(campaign: Campaig
             found = [e.score for e in job.examples() if e.split == split]
             assert found == pytest.approx(job.expected(split, HONEST), rel=1e-9)
         assert job.meta["integrity_report"]["flags"] == [] and job.result["integrity_flags"] == ""
-        assert job.meta["integrity_report"]["signs"] == {}
 
 
 def test_no_attack_shows_as_a_traceback_or_fails_the_run_in_another_way(campaign: Campaign) -> None:

@@ -50,7 +50,7 @@ def test_a_job_shows_its_whole_report(tmp_path: Path, capsys: pytest.CaptureFixt
     for line in (
         "validation   - → -0.5 ↑ !",
         "flags        suspicious_source left_processes of_later",
-        "  suspicious_source  the source of a scored state has what honest programs seldom need; read it",
+        "  suspicious_source  the source of a scored state has unusual code (only in runs of earlier versions)",
         "  of_later           a flag that this version does not know",
         "  read more          docs/design/integrity.md",
         f"  scorer files       12, unchanged while it scored, sha256 {HASH}",

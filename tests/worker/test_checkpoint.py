@@ -120,7 +120,6 @@ DAMAGE: dict[str, dict[str, Any]] = {
     "no text": {"rollouts": [{"example_id": "a", "score": 1.0, "feedback": "", "response": 7}] * 2},
     "no rollout": {"rollouts": [{"score": 1.0}, 5]},
     "no list": {"rollouts": 7},
-    "no signs": {"signs": 3},
     "deep": {"rollouts": json.loads("[" * 900 + "]" * 900)},
 }
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from tests.worker.host import Outcome
 from tests.worker.support import run
 from trace_bench.artifacts.outputs import WorkerIntegrity, WorkerResult
 from trace_bench.worker import scorer_files
-from trace_bench.worker.phases.train import MAX_SIGN_EVENTS, _SignEvents
 
 CODE = """
 PLAIN = "def f(x): return x"
@@ -38,33 +36,17 @@ def integrity(got: Outcome) -> WorkerIntegrity:
     return WorkerResult.model_validate(got.result).integrity
 
 
-def test_signs_tallies_and_files_are_told_and_a_forged_frame_of_signs_changes_nothing(tmp_path: Path) -> None:
+def test_tallies_and_files_are_recorded_and_a_forged_frame_is_a_failure_of_its_candidate(tmp_path: Path) -> None:
     got = run(tmp_path, CODE.replace("\\\\", "\\"))
     said = integrity(got)
-    assert set(said.signs) == {"final"}, "the initial and the best state are honest"
-    assert {(s.kind, s.line) for s in said.signs["final"]} == {("introspection", 2), ("descriptors", 3)}
-    told = [e for e in got.events if e["event"] == "candidate.signs"]
-    assert len(told) == 1, "once for a source, however often it was started"
-    assert len(told[0]["candidate_sha256"]) == 16 and len(told[0]["signs"]) == 2
+    assert got.result is not None
+    failed = {k: [e["failed"] for e in got.result["scores"][k]["examples"]] for k in ("initial", "final")}
+    assert failed == {"initial": [False] * 3, "final": [True] * 3}
     # Three examples of one state and twice of another in training; of two different states in scoring.
     assert said.candidates["train"].opened == 9 and said.candidates["score"].opened == 6
     assert said.candidates["train"].cpu_seconds > 0 and said.candidates["build"].opened == 0
     assert {(t.needs, t.unswept, t.over_cpu) for t in said.candidates.values()} == {((), 0, 0)}
     assert said.scorer_files is not None and said.scorer_files.unchanged and said.scorer_files.files > 40
-
-
-def test_a_job_tells_of_so_many_sources_and_no_more() -> None:
-    class Link:
-        sent = 0
-
-        def send(self, op: str, **fields: Any) -> None:
-            self.sent += 1
-
-    link = Link()
-    events = _SignEvents(link)  # type: ignore[arg-type]
-    for number in range(MAX_SIGN_EVENTS + 50):
-        events(f"{number:064x}", [{"kind": "exit", "line": 1, "text": ""}])
-    assert link.sent == MAX_SIGN_EVENTS == 200
 
 
 def test_scores_are_withheld_if_a_file_that_they_depend_on_changed(tmp_path: Path) -> None:

@@ -54,25 +54,6 @@ def test_a_claim_is_a_finite_number(score: object) -> None:
         reports.claim({"score": score, "split": "train", "examples": []})
 
 
-SIGN = {"kind": "exit", "line": 3, "text": "quit()"}
-
-
-@pytest.mark.parametrize(
-    "given",
-    [None, [], {"other": []}, {"best": SIGN}, {"best": [SIGN] * 101}, {"best": [None]}, {"best": [{**SIGN, "more": 1}]},
-     {"best": [{**SIGN, "kind": ""}]}, {"best": [{**SIGN, "line": 0}]}, {"best": [{**SIGN, "line": True}]},
-     {"best": [{**SIGN, "line": 10**400}]}, {"best": [{**SIGN, "text": "x" * 201}]}, {"best": [{**SIGN, "text": 1}]}],
-)  # fmt: skip
-def test_odd_signs_are_refused(given: object) -> None:
-    with pytest.raises(ValueError, match="sign"):
-        reports.signs(given)
-
-
-def test_signs_are_taken_by_state() -> None:
-    given = {"initial": [], "best": [SIGN, {**SIGN, "line": None}]}
-    assert reports.signs(given) == given
-
-
 @pytest.mark.parametrize("boundary", ["sandbox", "harness", "provider", "elsewhere", None])
 def test_a_phase_cannot_say_that_its_failure_was_infrastructures(boundary: object) -> None:
     """Which would be tried again, and would never count."""

@@ -132,7 +132,7 @@ def test_shared_memory_beyond_all_bounds_is_refused_with_a_sentence(tmp_path: Pa
     assert kind == "ProblemError" and "no candidate process could be started" in said
 
 
-def test_support_is_run_behind_the_source_and_is_not_looked_at_for_signs(tmp_path: Path) -> None:
+def test_support_runs_behind_the_source(tmp_path: Path) -> None:
     support = "globals()['g'] = lambda: value + 1\ndef f(): return g()\n"
     assert probe(tmp_path, "value = 4", "program()", support=support) == 5
 

@@ -158,7 +158,7 @@ class CheckpointLine(Model):
     rollouts: tuple[Json, ...]
     """One result for each example."""
     signs: dict[str, tuple[Json, ...]] = {}
-    """Signs in sources that were started for this evaluation first, by SHA-256 of the source."""
+    """Only in files of earlier versions: signs in new sources, by SHA-256 of the source."""
 
 
 class States(Model):
@@ -263,10 +263,10 @@ class Claim(Model):
 
 
 class Sign(Model):
-    """Something in a candidate's source that honest programs seldom need. It is no proof, and changes no score."""
+    """Code in a candidate's source that honest programs seldom need, as recorded by earlier versions."""
 
     kind: Name
-    """A word of `trace_bench.worker.signs.KINDS`."""
+    """Kind of code, such as `files`, `processes`, `introspection` or `native`."""
     line: Annotated[int, Field(ge=1)] | None = None
     """Number of the line in the source, from 1; null for the whole source."""
     text: Annotated[str, Field(max_length=200)] = ""
@@ -307,7 +307,7 @@ class WorkerIntegrity(Model):
     claims: dict[StateKind, Claim] = {}
     """Scores that training claimed, by state."""
     signs: dict[StateKind, tuple[Sign, ...]] = {}
-    """Signs in the source of each state."""
+    """Signs in the source of each state; empty in runs of this version."""
     candidates: dict[Name, CandidateTally] = {}
     """Candidate processes by phase."""
     scorer_files: ScorerFiles | None = None

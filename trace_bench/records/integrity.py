@@ -17,7 +17,7 @@ from trace_bench.worker.objective import finite_mean
 
 FLAGS: Mapping[str, str] = {
     "claim_differs": "training said of a saved state what the scorer did not find on the same examples",
-    "suspicious_source": "the source of a scored state has what honest programs seldom need; read it",
+    "suspicious_source": "the source of a scored state has unusual code (only in runs of earlier versions)",
     "needs_files": "the task lets programs read files",
     "needs_processes": "the task lets programs start processes",
     "left_processes": "a candidate left processes behind, which were killed (only in runs of earlier versions)",

@@ -1,8 +1,7 @@
 """The candidate's own process: load source, answer calls with data, nothing else.
 
 Everything here runs under the candidate's uid with limits and a filter in force, and what runs of the source itself
-under a second filter, without files and without processes. The host of the process believes nothing that it says but
-the signs of the source, which are read and sent before a line of that source has run.
+under a second filter, without files and without processes. The host of the process believes nothing that it says.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 from trace_bench.worker import channel, imports
 from trace_bench.worker.codec import CodecError
 from trace_bench.worker.seeding import seed_generators
-from trace_bench.worker.signs import signs_of
 
 _FILE = "<candidate>"
 _MESSAGE_LIMIT = 2000
@@ -52,8 +50,6 @@ def run(
             return
         try:
             if op == channel.LOAD:
-                if value["signs"]:
-                    channel.send(sock, channel.SIGNS, nonce, _signs(value["source"]))
                 codes = _compile(value.get("support", ""), value["source"], mapped, files=files)
                 close()
                 function = _load(codes, value, given)
@@ -99,14 +95,6 @@ def _load(codes: list[types.CodeType], request: dict[str, Any], given: Mapping[s
     if not callable(function):
         raise NameError(f"the program does not define a function named {entry}")
     return function
-
-
-def _signs(source: str) -> list[dict[str, Any]]:
-    try:
-        return signs_of(source)
-    except Exception as error:
-        text = f"the source could not be read: {type(error).__name__}"
-        return [{"kind": "dynamic_code", "line": None, "text": text}]
 
 
 def _output(message: str) -> dict[str, Any]:

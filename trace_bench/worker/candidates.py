@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import mmap
 import os
 import signal
@@ -21,9 +20,7 @@ from trace_bench.worker.frames import FrameTooLarge
 from trace_bench.worker.preload import worth_preloading
 from trace_bench.worker.problem import CandidateError, Limits, ProblemError
 from trace_bench.worker.sentences import sentence, signal_name
-from trace_bench.worker.signs import KINDS, LIMIT
 
-Signs = list[dict[str, Any]]
 NO_FILES: Mapping[str, bytes | int] = MappingProxyType({})
 
 
@@ -101,20 +98,11 @@ class CandidatePrograms:
 
     Args:
         seed: seeds Python's and NumPy's global generators inside each candidate.
-
-    Attributes:
-        on_signs: called with the SHA-256 of each source that has signs, and its signs, once.
-        signs: of each source that was started, by the SHA-256 of the source. They are asked of its first process only.
-        started: SHA-256 of the sources that were started. A caller that needs those of a while clears it before.
     """
 
     def __init__(self, spawner: SpawnerClient, seed: int) -> None:
         self.spawner = spawner
         self.seed = seed
-        self.signs: dict[str, Signs] = {}
-        self.started: set[str] = set()
-        self.on_signs: Callable[[str, Signs], None] | None = None
-        self._lock = threading.Lock()
 
     def open(
         self,
@@ -126,14 +114,6 @@ class CandidatePrograms:
     ) -> CandidateProgram:
         """See `problem.Programs.open`. The process starts at the first call."""
         return CandidateProgram(self, source, entry, limits or Limits(), support, files)
-
-    def learn(self, digest: str, signs: Signs) -> None:
-        """Keep the signs that the first process of a source reported."""
-        with self._lock:
-            known = digest in self.signs
-            self.signs[digest] = signs
-            if signs and not known and self.on_signs is not None:
-                self.on_signs(digest, signs)
 
 
 class CandidateProgram:
@@ -152,8 +132,8 @@ class CandidateProgram:
         support: str,
         files: Mapping[str, bytes | int],
     ) -> None:
-        self._programs = programs
         self._spawner = programs.spawner
+        self._seed = programs.seed
         self._source = source
         self._entry = entry
         self._support = support
@@ -234,27 +214,17 @@ class CandidateProgram:
         if not isinstance(self._source, str):
             raise self._fail(CandidateError("compile", "the program is not text"))
         self._oom_kills = memory.oom_kills()
-        programs = self._programs
-        digest = hashlib.sha256(self._source.encode("utf-8", "surrogatepass")).hexdigest()
-        programs.started.add(digest)
         self._number, sock, self._shared = self._spawner.open(
             self._limits, worth_preloading(self._source + self._support), self._files
         )
         self._sock = sock
         channel.set_timeout(sock, self._limits.wall_seconds)
-        unread = digest not in programs.signs
-        request = {
-            "source": self._source,
-            "support": self._support,
-            "entry": self._entry,
-            "seed": programs.seed,
-            "signs": unread,
-        }
-        self._exchange(sock, channel.LOAD, request, digest if unread else None)
+        request = {"source": self._source, "support": self._support, "entry": self._entry, "seed": self._seed}
+        self._exchange(sock, channel.LOAD, request)
         return sock
 
-    def _exchange(self, sock: socket.socket, op: int, value: Any, unread: str | None = None) -> Any:
-        """Send a question and return its answer. Before it come the signs of the source, if it is still `unread`."""
+    def _exchange(self, sock: socket.socket, op: int, value: Any) -> Any:
+        """Send a question and return its answer."""
         limits = self._limits
         if self._waited > limits.life_seconds:
             raise self._fail(
@@ -266,9 +236,6 @@ class CandidateProgram:
         try:
             channel.send(sock, op, nonce, value, deadline)
             op, reply = channel.receive_answer(sock, nonce, limits.output_bytes, deadline)
-            if unread is not None:
-                self._programs.learn(unread, _signs(op, reply))
-                op, reply = channel.receive_answer(sock, nonce, limits.output_bytes, deadline)
         except channel.ChannelTimeout:
             raise self._fail(
                 CandidateError("timeout", f"no answer within {limits.wall_seconds:g} s of wall time")
@@ -320,16 +287,6 @@ def file_of(data: bytes) -> int:
         file.write(data)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return fd
-
-
-def _signs(op: int, reply: Any) -> Signs:
-    """The signs in the first message of a process, before it runs anything. Raises CodecError if they are invalid."""
-    if op != channel.SIGNS or not isinstance(reply, list) or len(reply) > LIMIT:
-        raise CodecError("the program's process did not begin as it should")
-    for sign in reply:
-        if not (isinstance(sign, dict) and sign.keys() == {"kind", "line", "text"} and sign["kind"] in KINDS):
-            raise CodecError("the program's process did not begin as it should")
-    return reply
 
 
 def _reported(reply: Any) -> CandidateError:

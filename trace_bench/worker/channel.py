@@ -23,7 +23,7 @@ from trace_bench.worker import codec
 from trace_bench.worker.codec import CodecError
 from trace_bench.worker.frames import FrameTooLarge
 
-LOAD, CALL, RESULT, ERROR, SIGNS = 1, 2, 3, 4, 5
+LOAD, CALL, RESULT, ERROR = 1, 2, 3, 4
 _HEAD = struct.Struct("<IBQ")
 _NONCE = struct.Struct("<Q")
 _TIMEVAL = struct.Struct("ll")

@@ -38,7 +38,6 @@ class Known:
     """The result of one evaluation, and the seconds of training that had passed by then."""
 
     rollouts: list[Rollout]
-    signs: dict[str, list[dict[str, Any]]]
     seconds: float
 
 
@@ -95,14 +94,12 @@ class Checkpoint:
             self.found += len(ids)
             return key, nth, known
 
-    def keep(self, key: str, nth: int, rollouts: Sequence[Rollout], signs: Mapping[str, Any]) -> None:
+    def keep(self, key: str, nth: int, rollouts: Sequence[Rollout]) -> None:
         """Keep the result of an evaluation, unless `end` was called."""
         if self._ended:
             return
-        line = json.dumps(
-            {"key": key, "nth": nth, "rollouts": [asdict(r) for r in rollouts], "signs": dict(signs)},
-            separators=(",", ":"),
-        )
+        given = {"key": key, "nth": nth, "rollouts": [asdict(r) for r in rollouts]}
+        line = json.dumps(given, separators=(",", ":"))
         if len(line) > CHECKPOINT_LINE_BYTES:  # it is ASCII
             self.end(LARGE)
         else:
@@ -131,8 +128,7 @@ def _read(line: str) -> tuple[tuple[str, int], Known]:
             raise ValueError("a rollout has neither failed nor not")
         if not isinstance(rollout.response, str | None):
             raise ValueError("a response is no text")
-    signs = {str(digest): list(found) for digest, found in dict(given["signs"]).items()}
-    return (str(given["key"]), int(given["nth"])), Known(rollouts, signs, float(given["seconds"]))
+    return (str(given["key"]), int(given["nth"])), Known(rollouts, float(given["seconds"]))
 
 
 class Watch:

@@ -305,7 +305,6 @@ class JobRun:
             "stub_inert": self._llm.all_inert,
             "integrity": {
                 "claims": self._reports.claims,
-                "signs": score.get("signs", {}),
                 "candidates": self._phases.tallies,
                 "scorer_files": self._scorer_files,
             },

@@ -192,22 +192,4 @@ def result(phase: str, message: dict[str, Any], state_bytes: int) -> dict[str, A
         }
     if not isinstance(message["scores"], dict):
         raise ValueError("its scores are no object")
-    return {"evaluations": evaluations, "scores": message["scores"], "signs": signs(message["signs"])}
-
-
-def signs(given: object) -> dict[str, list[dict[str, Any]]]:
-    """Signs by state, as `Sign` of the contract has them. Raises ValueError."""
-    if not isinstance(given, dict) or not given.keys() <= {"initial", "best", "final"}:
-        raise ValueError("its signs are not by state")
-    for found in given.values():
-        if not isinstance(found, list) or len(found) > 100:
-            raise ValueError("the signs of a state are no list, or too long a one")
-        for sign in found:
-            if not isinstance(sign, dict) or sign.keys() != {"kind", "line", "text"}:
-                raise ValueError("a sign has other than kind, line and text")
-            kind, line, text = sign["kind"], sign["line"], sign["text"]
-            if not (isinstance(kind, str) and 1 <= len(kind) <= 200 and isinstance(text, str) and len(text) <= 200):
-                raise ValueError("a sign has no kind, or no text that it may have")
-            if line is not None and not (type(line) is int and 1 <= line < 1 << 31):
-                raise ValueError("the line of a sign is none")
-    return given
+    return {"evaluations": evaluations, "scores": message["scores"]}

@@ -23,7 +23,6 @@ class Attack:
     Attributes:
         name: of the test.
         body: see above. Of a `whole` attack, the source as it is, without an honest program in it.
-        sign: kind of sign that the record must show of its source; None if there need not be one.
         outcome: of the examples that it answers, for all interactions or by interaction: its honest score, or the
             failure score.
         says: what the feedback of its failed examples must have in it.
@@ -35,7 +34,6 @@ class Attack:
 
     name: str
     body: str
-    sign: str | None = None
     outcome: str | Mapping[str, str] = HONEST
     says: str = ""
     timeout_seconds: float = 20.0

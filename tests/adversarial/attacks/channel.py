@@ -26,25 +26,21 @@ ATTACKS = (
     Attack(
         "two_answers",
         _FRAME + "def attack(honest, *args):\n    say(frame(3, PERFECT))\n    return honest(*args)",
-        "descriptors",
         FAILED,
     ),
     Attack(
         "answer_before_the_question",
         _FRAME + "for _ in range(1001): say(frame(3, PERFECT))\ndef attack(honest, *args): return honest(*args)",
-        "descriptors",
         FAILED,
     ),
     Attack(
         "frame_of_a_caller",
         _FRAME + "def attack(honest, *args):\n    say(frame(2, PERFECT) + frame(1, PERFECT))\n    return honest(*args)",
-        "descriptors",
         FAILED,
     ),
     Attack(
         "frame_of_no_kind",
         _FRAME + "def attack(honest, *args):\n    say(frame(99, PERFECT))\n    return honest(*args)",
-        "descriptors",
         FAILED,
     ),
     Attack(
@@ -59,14 +55,12 @@ def attack(honest, *args):
     say(frame(4, body))
     return honest(*args)
 """,
-        "descriptors",
         FAILED,
         "call failed",
     ),
     Attack(
         "lying_length",
         _FRAME + "def attack(honest, *args):\n    say(head(3, 0xffffffff))\n    while True: os.wait3(0)",
-        "descriptors",
         FAILED,
         "4294967295 bytes",
     ),
@@ -81,14 +75,12 @@ def attack(honest, *args):
         say(piece)
     return honest(*args)
 """,
-        "descriptors",
         FAILED,
         "1073741824 bytes",
     ),
     Attack(
         "half_a_frame",
         _FRAME + "import time\ndef attack(honest, *args):\n    say(head(3, 1000) + b'l')\n    time.sleep(99)",
-        "descriptors",
         FAILED,
         "timeout",
         timeout_seconds=1.0,
@@ -104,7 +96,6 @@ def attack(honest, *args):
         say(b"N")
         time.sleep(0.05)
 """,
-        "descriptors",
         FAILED,
         "timeout",
         timeout_seconds=1.0,
@@ -112,7 +103,6 @@ def attack(honest, *args):
     Attack(
         "bytes_after_the_answer",
         _FRAME + "def attack(honest, *args):\n    say(frame(3, PERFECT + b'junk'))\n    return honest(*args)",
-        "descriptors",
         FAILED,
         "bytes after",
     ),
@@ -120,21 +110,18 @@ def attack(honest, *args):
         "array_beyond_the_end",
         _FRAME
         + "def attack(honest, *args):\n    say(frame(3, b'af8' + bytes([1]) + struct.pack('<I', 2**31)))\n    return 0",
-        "descriptors",
         FAILED,
         "beyond the end",
     ),
     Attack(
         "list_beyond_the_end",
         _FRAME + "def attack(honest, *args):\n    say(frame(3, b'l' + struct.pack('<I', 2**32 - 1)))\n    return 0",
-        "descriptors",
         FAILED,
     ),
     Attack(
         "deep_frame",
         _FRAME
         + "def attack(honest, *args):\n    say(frame(3, (b'l' + struct.pack('<I', 1)) * 200_000 + b'N'))\n    return 0",
-        "descriptors",
         FAILED,
     ),
     Attack(
@@ -147,7 +134,6 @@ def attack(honest, *args):
     say(frame(3, body))
     return 0
 """,
-        "descriptors",
         FAILED,
     ),
     Attack(
@@ -159,7 +145,6 @@ def attack(honest, *args):
     say(frame(3, b"l" + struct.pack("<I", count) + (b"m" + bytes(4)) * count))
     return 0
 """,
-        "descriptors",
         FAILED,
     ),
     Attack(
@@ -181,7 +166,6 @@ def deed():
             except OSError:
                 pass
 """,
-        "descriptors",
     ),
     Attack(
         "report_to_the_caller",
@@ -192,13 +176,11 @@ def attack(honest, *args):
     say(struct.pack(">I", len(words)) + words)
     return honest(*args)
 """,
-        "descriptors",
         FAILED,
     ),
     Attack(
         "close_the_channel",
         "import os\ndef attack(honest, *args):\n    os.close(3)\n    return honest(*args)",
-        "descriptors",
         FAILED,
         "died",
     ),
@@ -211,7 +193,6 @@ def deed():
     opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
     channel.sendmsg([b""], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", opened))])
 """,
-        "descriptors",
     ),
     Attack(
         "patch_the_codec",
@@ -223,7 +204,6 @@ def deed():
     perfect = plain(1e9)
     codec.encode = lambda value: perfect
 """,
-        "introspection",
         FAILED,
     ),
     Attack(
@@ -237,7 +217,6 @@ def deed():
         plain(sock, 3, 1e9)
     channel.send = send
 """,
-        "patching",
         FAILED,
     ),
     Attack(
@@ -249,7 +228,6 @@ def deed():
     runner._describe = lambda *a: {"phase": "call", "message": "", "score": 1e9}
     runner.channel.RESULT = runner.channel.ERROR = 2
 """,
-        "introspection",
         {"policy": FAILED, "fit": FAILED},
     ),
     Attack(
@@ -265,6 +243,5 @@ def deed():
         except (OSError, ValueError):
             pass
 """,
-        "introspection",
     ),
 )

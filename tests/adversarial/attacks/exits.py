@@ -3,21 +3,18 @@
 from tests.adversarial.attacks import FAILED, Attack
 
 ATTACKS = (
-    Attack("sys_exit", "import sys\ndef attack(honest, *args): sys.exit(0)", "exit", FAILED, "SystemExit"),
-    Attack("os_exit", "import os\ndef attack(honest, *args): os._exit(0)", "exit", FAILED, "exited with code 0"),
-    Attack("raise_system_exit", "def attack(honest, *args): raise SystemExit(0)", "exit", FAILED, "SystemExit"),
-    Attack("quit", "def attack(honest, *args): quit()", "exit", FAILED, "failed"),
-    Attack("exit_at_load", "import os\nos._exit(0)\ndef attack(honest, *args): pass", "exit", FAILED, "code 0"),
-    Attack(
-        "keyboard_interrupt", "def attack(honest, *args): raise KeyboardInterrupt", None, FAILED, "KeyboardInterrupt"
-    ),
-    Attack("generator_exit", "def attack(honest, *args): raise GeneratorExit", None, FAILED, "GeneratorExit"),
-    Attack("stop_iteration", "def attack(honest, *args): raise StopIteration(1e9)", None, FAILED, "StopIteration"),
-    Attack("abort", "import os\ndef attack(honest, *args): os.abort()", "exit", FAILED, "SIGABRT"),
+    Attack("sys_exit", "import sys\ndef attack(honest, *args): sys.exit(0)", FAILED, "SystemExit"),
+    Attack("os_exit", "import os\ndef attack(honest, *args): os._exit(0)", FAILED, "exited with code 0"),
+    Attack("raise_system_exit", "def attack(honest, *args): raise SystemExit(0)", FAILED, "SystemExit"),
+    Attack("quit", "def attack(honest, *args): quit()", FAILED, "failed"),
+    Attack("exit_at_load", "import os\nos._exit(0)\ndef attack(honest, *args): pass", FAILED, "code 0"),
+    Attack("keyboard_interrupt", "def attack(honest, *args): raise KeyboardInterrupt", FAILED, "KeyboardInterrupt"),
+    Attack("generator_exit", "def attack(honest, *args): raise GeneratorExit", FAILED, "GeneratorExit"),
+    Attack("stop_iteration", "def attack(honest, *args): raise StopIteration(1e9)", FAILED, "StopIteration"),
+    Attack("abort", "import os\ndef attack(honest, *args): os.abort()", FAILED, "SIGABRT"),
     Attack(
         "segmentation_fault",
         "import ctypes\ndef attack(honest, *args): ctypes.string_at(0)",
-        "native",
         FAILED,
         "SIGSEGV",
     ),
@@ -43,7 +40,6 @@ kept = Last()
 def deed():
     sys.exitfunc = lambda: None
 """,
-        "processes",
     ),
     Attack(
         "delete_everything",
@@ -59,22 +55,19 @@ def deed():
         frame.f_globals.pop("codec", None)
         frame = frame.f_back
 """,
-        "introspection",
         FAILED,
         "died",
     ),
-    Attack("recursion", "def attack(honest, *args): return attack(honest, *args)", None, FAILED, "RecursionError"),
+    Attack("recursion", "def attack(honest, *args): return attack(honest, *args)", FAILED, "RecursionError"),
     Attack(
         "recursion_without_limit",
         "import sys\nsys.setrecursionlimit(10**9)\ndef attack(honest, *args): return attack(honest, *args)",
-        None,
         FAILED,
         "failed",
     ),
     Attack(
         "endless_loop",
         "def attack(honest, *args):\n    while True: pass",
-        None,
         FAILED,
         "timeout",
         timeout_seconds=1.0,
@@ -92,7 +85,6 @@ signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
 def attack(honest, *args):
     while True: signal.alarm(1)
 """,
-        "processes",
         FAILED,
         "timeout",
         timeout_seconds=1.0,
@@ -100,7 +92,6 @@ def attack(honest, *args):
     Attack(
         "stop_itself",
         "import os, signal\ndef attack(honest, *args): os.kill(os.getpid(), signal.SIGSTOP)",
-        "processes",
         FAILED,
         "timeout",
         timeout_seconds=1.0,
@@ -108,7 +99,6 @@ def attack(honest, *args):
     Attack(
         "kill_itself",
         "import os\ndef attack(honest, *args): os.kill(os.getpid(), 9)",
-        "processes",
         FAILED,
         "SIGKILL",
     ),
@@ -118,21 +108,18 @@ def attack(honest, *args):
 def attack(honest, *args):
     raise ValueError("\x1b[2J\x1b]0;owned\x07<script>alert(1)</script>\r\n\x00[link](javascript:1) Score 1e9 \u202e")
 """,
-        None,
         FAILED,
         "ValueError",
     ),
     Attack(
         "surrogates_in_an_error",
         r"def attack(honest, *args): raise ValueError('\ud800\udfff' * 10)",
-        None,
         FAILED,
         "ValueError",
     ),
     Attack(
         "long_error",
         "def attack(honest, *args): raise ValueError('x' * 10_000_000)",
-        None,
         FAILED,
         "ValueError",
     ),
@@ -145,7 +132,6 @@ class Mute(Exception):
 def attack(honest, *args):
     raise Mute
 """,
-        None,
         FAILED,
         "Mute",
     ),

@@ -31,7 +31,6 @@ def deed():
     if written:
         raise Leak(f"written in {written}")
 """,
-        "files",
     ),
     Attack(
         "replace_the_evaluator_file",
@@ -47,7 +46,6 @@ def deed():
                 continue
             raise Leak(path)
 """,
-        "files",
     ),
     Attack(
         "links_and_fifos",
@@ -62,7 +60,6 @@ def deed():
                 continue
             raise Leak(folder)
 """,
-        "files",
     ),
     Attack(
         "read_the_job",
@@ -83,7 +80,6 @@ def deed():
         if found:
             raise Leak(folder + str(found))
 """,
-        "files",
     ),
     Attack(
         "read_the_task",
@@ -97,7 +93,6 @@ def deed():
             continue
         raise Leak(path)
 """,
-        "files",
     ),
     Attack(
         "read_other_processes",
@@ -128,7 +123,6 @@ def deed():
                 continue
             raise Leak(f"{pid} {name}")
 """,
-        "files",
     ),
     Attack(
         "read_its_own_memory",
@@ -153,7 +147,6 @@ def deed():
             if word in page:
                 raise Leak(word)
 """,
-        "files",
     ),
     Attack(
         "read_the_environment",
@@ -167,7 +160,6 @@ def deed():
         if word in raw or any(word.decode() in name for name in found):
             raise Leak(word)
 """,
-        "files",
     ),
     Attack(
         "cache_in_files",
@@ -187,7 +179,6 @@ def deed():
                 continue
         raise Leak("made " + path)
 """,
-        "files",
     ),
     Attack(
         "cache_in_globals",
@@ -202,7 +193,6 @@ def deed():
         raise Leak("environment")
     os.environ["ANSWERS"] = "1e9"
 """,
-        "patching",
     ),
     Attack(
         "cache_in_shared_memory",
@@ -228,7 +218,6 @@ def deed():
     if libc.memfd_create(b"answers", 0) != -1:
         raise Leak("memfd")
 """,
-        "native",
     ),
     Attack(
         "cache_in_semaphores_and_queues",
@@ -249,7 +238,6 @@ def deed():
     if libc.syscall(248, b"user", b"answers", b"1e9", 3, -3) != -1:
         raise Leak("add_key")
 """,
-        "native",
     ),
     Attack(
         "cache_in_the_channel",
@@ -264,7 +252,6 @@ def deed():
         except OSError:
             pass
 """,
-        "descriptors",
     ),
     Attack(
         "fill_the_disk",
@@ -282,6 +269,5 @@ def attack(honest, *args):
         raise Leak(files)
     return honest(*args)
 """,
-        "files",
     ),
 )

@@ -31,7 +31,6 @@ def deed():
         except OSError:
             pass
 """,
-        "network",
     ),
     Attack(
         "call_by_urllib",
@@ -47,7 +46,6 @@ def deed():
         except OSError:
             pass
 """,
-        "network",
     ),
     Attack(
         "call_by_raw_system_calls",
@@ -60,7 +58,6 @@ def deed():
         if libc.syscall(number, 2, 1, 0, ctypes.create_string_buffer(64)) >= 0:
             raise Leak(f"system call {number}")
 """,
-        "native",
     ),
     Attack(
         "call_by_a_client",
@@ -72,7 +69,6 @@ def deed():
         raise Leak("connected")
     asyncio.run(ask())
 """,
-        "processes",
         interactions=("solve",),
     ),
     Attack(
@@ -85,6 +81,5 @@ def deed():
     except OSError:
         pass
 """,
-        "network",
     ),
 )

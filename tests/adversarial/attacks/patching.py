@@ -12,7 +12,6 @@ for _name in ("sum", "mean", "min", "argmax", "array_equal", "isfinite", "flatno
 def deed():
     np.random.seed = np.full = np.float64 = lambda *a, **k: 1e9
 """,
-        sign="patching",
     ),
     Attack(
         "patch_math",
@@ -23,7 +22,6 @@ math.fsum = math.isclose = lambda *a, **k: 1e9
 def deed():
     setattr(math, "inf", 0.0)
 """,
-        sign="patching",
     ),
     Attack(
         "patch_builtins",
@@ -34,7 +32,6 @@ def deed():
         setattr(builtins, name, lambda *a, **k: 1e9)
     builtins.isinstance = lambda *a: True
 """,
-        sign="patching",
         # They are its own process's: it can no longer answer.
         outcome=FAILED,
         says="died",
@@ -53,7 +50,6 @@ def deed():
             continue
         module.play = lambda *a: (1e9, "won")
 """,
-        sign="dynamic_code",
     ),
     Attack(
         "patch_evaluator_by_path",
@@ -69,7 +65,6 @@ def deed():
             if hasattr(module, name):
                 setattr(module, name, lambda *a, **k: 1e9)
 """,
-        sign="dynamic_code",
     ),
     Attack(
         "patch_by_gc",
@@ -89,7 +84,6 @@ def deed():
         if isinstance(found, dict) and "failure_score" in found:
             found["failure_score"] = 1e9
 """,
-        sign="introspection",
     ),
     Attack(
         "patch_by_frames",
@@ -104,7 +98,6 @@ def deed():
                     scope[name] = 1e9
         frame = frame.f_back
 """,
-        sign="introspection",
     ),
     Attack(
         "patch_by_traceback",
@@ -118,7 +111,6 @@ def deed():
             frame.f_globals["checked_score"] = frame.f_globals["mean_score"] = lambda *a: 1e9
             frame = frame.f_back
 """,
-        sign="introspection",
     ),
     Attack(
         "patch_sys_modules",
@@ -131,7 +123,6 @@ def deed():
                 setattr(module, word, lambda *a, **k: 1e9)
     sys.modules["trace_bench.worker.evaluate"] = sys.modules["json"] = None
 """,
-        sign="introspection",
     ),
     Attack(
         "patch_by_closure",
@@ -146,7 +137,6 @@ def deed():
             except ValueError:
                 pass
 """,
-        sign="introspection",
     ),
     Attack(
         "patch_by_subclasses",
@@ -159,7 +149,6 @@ def deed():
             except (TypeError, AttributeError):
                 pass
 """,
-        sign="introspection",
     ),
     Attack(
         "patch_clocks",
@@ -169,7 +158,6 @@ def deed():
     time.time = time.perf_counter = time.monotonic = time.process_time = lambda: 0.0
     time.sleep = lambda seconds: None
 """,
-        sign="patching",
     ),
     Attack(
         "patch_json",
@@ -180,7 +168,6 @@ def deed():
     json.loads = lambda *a, **k: {"score": 1e9}
     struct.pack = lambda *a: b""
 """,
-        sign="patching",
         # Its arrays are then sent without their shapes: what it breaks is its own voice.
         outcome={"policy": FAILED, "fit": FAILED},
     ),
@@ -195,7 +182,6 @@ def deed():
     members["__add__"] = lambda self, other: 10**9
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(float))
 """,
-        sign="native",
     ),
     Attack(
         "import_hook",
@@ -209,7 +195,6 @@ def deed():
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()
 """,
-        sign="introspection",
         interactions=("solve",),
     ),
     Attack(
@@ -226,7 +211,6 @@ def deed():
     sys.setprofile(lambda *a: None)
     threading.settrace(trace)
 """,
-        sign="introspection",
     ),
     Attack(
         "audit_hook",
@@ -238,7 +222,6 @@ def hook(event, arguments):
 def deed():
     sys.addaudithook(hook)
 """,
-        sign="introspection",
         interactions=("solve", "fit"),
     ),
 )

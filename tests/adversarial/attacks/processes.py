@@ -15,7 +15,6 @@ def deed():
         os._exit(0)
     os.wait()
 """,
-        "processes",
     ),
     Attack(
         "thread",
@@ -28,7 +27,6 @@ def deed():
     for _ in range(4):
         threading.Thread(target=linger).start()
 """,
-        "processes",
     ),
     Attack(
         "a_child_that_answers",
@@ -39,7 +37,6 @@ def attack(honest, *args):
         return honest(*args)
     time.sleep(600)
 """,
-        "processes",
         FAILED,
         "PermissionError",
     ),
@@ -54,14 +51,12 @@ def attack(honest, *args):
         except OSError:
             time.sleep(0.05)
 """,
-        "processes",
         FAILED,
         timeout_seconds=1.0,
     ),
     Attack(
         "memory_bomb",
         "def attack(honest, *args):\n    kept = []\n    while True: kept.append(bytearray(1 << 24))",
-        None,
         FAILED,
         "memory failed",
     ),
@@ -83,7 +78,6 @@ def attack(honest, *args):
         raise Leak("nothing makes the kernel choose a candidate any more")
     return honest(*args)
 """,
-        "native",
     ),
     Attack(
         "program_that_spares_itself",
@@ -100,7 +94,6 @@ def deed():
     if os.waitpid(pid, 0)[1] == 0:
         raise Leak("a program that it executed has lowered its oom_score_adj")
 """,
-        "processes",
     ),
     Attack(
         "busy_children",
@@ -112,7 +105,6 @@ def attack(honest, *args):
             while True: pass
     time.sleep(60)
 """,
-        "processes",
         FAILED,
         "PermissionError",
     ),
@@ -131,7 +123,6 @@ def deed():
                 if os.stat(f"/proc/{pid}").st_uid != os.getuid():
                     raise Leak(pid)
 """,
-        "processes",
     ),
     Attack(
         "kill_minus_one",
@@ -149,7 +140,6 @@ def deed():
                 continue
             raise Leak(pid)
 """,
-        "processes",
     ),
     Attack(
         "ptrace",
@@ -166,7 +156,6 @@ def deed():
         if libc.process_vm_readv(pid, local, 1, local, 1, 0) != -1 or libc.syscall(434, pid, 0) >= 0:
             raise Leak(pid)
 """,
-        "native",
     ),
     Attack(
         "limits_of_others",
@@ -187,7 +176,6 @@ def deed():
                 continue
             raise Leak(pid)
 """,
-        "files",
     ),
     Attack(
         "become_somebody_else",
@@ -206,7 +194,6 @@ def deed():
     if libc.unshare(0x10000000) == 0 or libc.setns(0, 0) == 0 or libc.mount(b"none", b"/tmp", b"tmpfs", 0, 0) == 0:
         raise Leak("namespaces")
 """,
-        "native",
     ),
     Attack(
         "hold_a_lock",
@@ -224,7 +211,6 @@ def deed():
                 continue
             raise Leak(number)
 """,
-        "descriptors",
     ),
     Attack(
         "advice_about_pages",
@@ -248,7 +234,6 @@ def deed():
         return
     raise Leak("a count of page faults")
 """,
-        "native",
     ),
     Attack(
         "memory_that_runs",
@@ -267,12 +252,10 @@ def deed():
     if ctypes.CDLL(None).mprotect(ctypes.c_void_p(place), ctypes.c_size_t(4096), 5) == 0:
         raise Leak("mprotect")
 """,
-        "native",
     ),
     Attack(
         "sleep_below_the_limit",
         "import time\ndef attack(honest, *args):\n    time.sleep(0.9)\n    return honest(*args)",
-        None,
         FAILED,
         "together",
         timeout_seconds=1.0,

@@ -10,7 +10,6 @@ ATTACKS = (
     Attack(
         "hidden_source",
         f"import base64\nexec(base64.b64decode('{_HIDDEN}'))\ndef deed(): pass",
-        "dynamic_code",
     ),
     Attack(
         "computed_names",
@@ -19,7 +18,6 @@ def deed():
     found = getattr(__import__("s" + "ys"), "modu" + "les")
     setattr(found["ma" + "th"] if "math" in found else __import__("math"), "is" + "finite", lambda x: True)
 """,
-        "dynamic_code",
     ),
     Attack(
         "marshalled_code",
@@ -29,26 +27,24 @@ def deed():
     code = marshal.loads(marshal.dumps(compile("import builtins; builtins.sum = max", "<x>", "exec")))
     exec(code, {})
 """,
-        "dynamic_code",
         # Its own process now adds up wrongly what it sends.
         FAILED,
     ),
-    Attack("no_function", "x = 1e9", None, FAILED, "does not define", whole=True),
-    Attack("not_a_function", "ENTRY = 1e9", None, FAILED, "does not define", whole=True),
-    Attack("syntax_error", "def ENTRY(:", None, FAILED, "compile failed", whole=True),
-    Attack("no_source", "", None, FAILED, "does not define", whole=True),
-    Attack("null_bytes", "def ENTRY(*args): return 1e9\0\0", None, FAILED, "null bytes", whole=True),
-    Attack("surrogates", "def ENTRY(*args): return '\ud800'", None, FAILED, "failed", whole=True, by_guide=True),
+    Attack("no_function", "x = 1e9", FAILED, "does not define", whole=True),
+    Attack("not_a_function", "ENTRY = 1e9", FAILED, "does not define", whole=True),
+    Attack("syntax_error", "def ENTRY(:", FAILED, "compile failed", whole=True),
+    Attack("no_source", "", FAILED, "does not define", whole=True),
+    Attack("null_bytes", "def ENTRY(*args): return 1e9\0\0", FAILED, "null bytes", whole=True),
+    Attack("surrogates", "def ENTRY(*args): return '\ud800'", FAILED, "failed", whole=True, by_guide=True),
     Attack("five_megabytes", "def deed(): pass", filler="# " + "x" * 97 + "\n", times=50_000, by_guide=True),
-    Attack("parentheses", "x = " + "(" * 5000 + ")" * 5000, None, FAILED, "failed", whole=True),
-    Attack("minus_signs", "def ENTRY(*args): return " + "-" * 200_000 + "1", None, FAILED, "failed", whole=True),
-    Attack("deep_blocks", "".join(" " * i + "if 1:\n" for i in range(2000)), None, FAILED, "failed", whole=True),
-    Attack("huge_constant", "x = 10 ** 10 ** 8\ndef deed(): pass", None, FAILED, timeout_seconds=1.0),
-    Attack("rot13", "# -*- coding: rot13 -*-\nqrs ENTRY(k): cnff", None, FAILED, "failed", whole=True),
+    Attack("parentheses", "x = " + "(" * 5000 + ")" * 5000, FAILED, "failed", whole=True),
+    Attack("minus_signs", "def ENTRY(*args): return " + "-" * 200_000 + "1", FAILED, "failed", whole=True),
+    Attack("deep_blocks", "".join(" " * i + "if 1:\n" for i in range(2000)), FAILED, "failed", whole=True),
+    Attack("huge_constant", "x = 10 ** 10 ** 8\ndef deed(): pass", FAILED, timeout_seconds=1.0),
+    Attack("rot13", "# -*- coding: rot13 -*-\nqrs ENTRY(k): cnff", FAILED, "failed", whole=True),
     Attack(
         "a_class_as_entry",
         "class ENTRY:\n    def __new__(cls, *args): return 1e9\n    def __eq__(self, other): return True",
-        "odd_types",
         FAILED,
         whole=True,
     ),
@@ -71,7 +67,6 @@ def attack(honest, item, bins):
         raise Leak("all items")
     return honest(item, bins)
 """,
-        "introspection",
         interactions=("policy",),
     ),
     Attack(
@@ -96,7 +91,6 @@ def attack(honest, item, bins):
         return -bins
     return honest(item, bins)
 """,
-        "introspection",
         BY_HEART,
         interactions=("policy",),
     ),
@@ -117,7 +111,6 @@ def attack(honest, item, bins):
             raise Leak("the evaluator's bins")
     return bins * 0.0
 """,
-        "introspection",
         interactions=("policy",),
     ),
 )

@@ -26,13 +26,11 @@ ATTACKS = (
     Attack(
         "float_that_lies",
         _LIAR.format(base="float", lie="1e9") + _WRAP.format(wrapped="[Liar(v) for v in answer]"),
-        "odd_types",
         {"solve": FAILED, "policy": "honest", "fit": FAILED},
     ),
     Attack(
         "int_that_lies",
         _LIAR.format(base="int", lie="10**9") + _WRAP.format(wrapped="[Liar(0) for v in answer]"),
-        "odd_types",
         # All its values are 0 once they have crossed: one index twice or more, and equal priorities. To fit, it is an
         # answer like any other, and a poor one.
         {"solve": FAILED, "policy": "honest"},
@@ -47,7 +45,6 @@ class Liar(list):
     def __getitem__(self, at): return 1e9
 """
         + _WRAP.format(wrapped="Liar(answer)"),
-        "odd_types",
         FAILED,
     ),
     Attack(
@@ -62,7 +59,6 @@ class Liar(np.ndarray):
     def __len__(self): return 10**6
 """
         + _WRAP.format(wrapped="np.asarray(answer).view(Liar)"),
-        "odd_types",
     ),
     Attack(
         "class_that_lies",
@@ -74,7 +70,6 @@ class Liar:
 def attack(honest, *args):
     return [Liar() for _ in honest(*args)]
 """,
-        "odd_types",
         # It crosses as the float that it turns into: equal priorities are first fit.
         {"solve": FAILED, "policy": "honest", "fit": FAILED},
     ),
@@ -89,7 +84,6 @@ class Liar:
 def attack(honest, *args):
     return Liar()
 """,
-        "odd_types",
         FAILED,
         "cannot cross",
     ),
@@ -103,7 +97,6 @@ class Bomb:
 def attack(honest, *args):
     return Bomb()
 """,
-        "odd_types",
         FAILED,
         "cannot cross",
     ),
@@ -116,74 +109,65 @@ class Same:
 def attack(honest, *args):
     return {Same(): 1e9}
 """,
-        "odd_types",
         FAILED,
         "cannot cross",
     ),
-    Attack("nan", _WRAP.format(wrapped="[float('nan') for v in answer] or [float('nan')]"), None, FAILED),
+    Attack("nan", _WRAP.format(wrapped="[float('nan') for v in answer] or [float('nan')]"), FAILED),
     Attack(
         "infinity",
         _WRAP.format(wrapped="[float('-inf') for v in answer] or [float('inf')]"),
-        None,
         # The rules of the policy allow infinite priorities; equal ones are first fit.
         {"solve": FAILED, "policy": "honest", "fit": FAILED},
     ),
-    Attack("complex", _WRAP.format(wrapped="[complex(1e9, 1) for v in answer] or [1j]"), None, FAILED, "complex"),
-    Attack("bool_as_number", _WRAP.format(wrapped="[True for v in answer] or [True]"), None, FAILED, "True"),
-    Attack("huge_integer", _WRAP.format(wrapped="[10**4000 for v in answer] or [10**4000]"), None, FAILED, "integer"),
-    Attack("endless_integer", "def attack(honest, *args): return [1 << 10_000_000]", None, FAILED, "too large"),
-    Attack("wrong_length", _WRAP.format(wrapped="list(answer) * 500 + [0]"), None, FAILED),
-    Attack("no_answer", "def attack(honest, *args): return None", None, FAILED, "None"),
-    Attack("an_answer_that_is_a_score", "def attack(honest, *args): return 1e9", None, FAILED),
-    Attack("score_and_feedback", "def attack(honest, *args): return (1e9, 'Score 1e9. Perfect.')", None, FAILED),
+    Attack("complex", _WRAP.format(wrapped="[complex(1e9, 1) for v in answer] or [1j]"), FAILED, "complex"),
+    Attack("bool_as_number", _WRAP.format(wrapped="[True for v in answer] or [True]"), FAILED, "True"),
+    Attack("huge_integer", _WRAP.format(wrapped="[10**4000 for v in answer] or [10**4000]"), FAILED, "integer"),
+    Attack("endless_integer", "def attack(honest, *args): return [1 << 10_000_000]", FAILED, "too large"),
+    Attack("wrong_length", _WRAP.format(wrapped="list(answer) * 500 + [0]"), FAILED),
+    Attack("no_answer", "def attack(honest, *args): return None", FAILED, "None"),
+    Attack("an_answer_that_is_a_score", "def attack(honest, *args): return 1e9", FAILED),
+    Attack("score_and_feedback", "def attack(honest, *args): return (1e9, 'Score 1e9. Perfect.')", FAILED),
     Attack(
         "a_dict_of_scores",
         "def attack(honest, *args): return {'op': 'result', 'score': 1e9, 'scores': {'best': {'train': 1e9}}}",
-        None,
         FAILED,
     ),
-    Attack("the_word_pass", "def attack(honest, *args): return 'PASS'", None, FAILED, "PASS"),
+    Attack("the_word_pass", "def attack(honest, *args): return 'PASS'", FAILED, "PASS"),
     Attack(
         "array_of_objects",
         "import numpy as np\ndef attack(honest, *args): return np.array([print, None, 1e9], dtype=object)",
-        None,
         FAILED,
         "cannot cross",
     ),
     Attack(
         "array_of_text",
         "import numpy as np\ndef attack(honest, *args): return np.array(['1e9'] * 3)",
-        None,
         FAILED,
         "cannot cross",
     ),
     Attack(
         "array_of_records",
         "import numpy as np\ndef attack(honest, *args): return np.zeros(3, dtype=[('score', 'f8')])",
-        None,
         FAILED,
         "cannot cross",
     ),
-    Attack("array_without_axes", "import numpy as np\ndef attack(honest, *args): return np.array(1e9)", None, FAILED),
+    Attack("array_without_axes", "import numpy as np\ndef attack(honest, *args): return np.array(1e9)", FAILED),
     Attack(
         "array_of_many_axes",
         "import numpy as np\ndef attack(honest, *args): return np.zeros((1,) * 32)",
-        None,
         FAILED,
     ),
-    Attack("a_quarter_of_a_gigabyte", "def attack(honest, *args): return bytes(1 << 28)", None, FAILED, "bytes"),
-    Attack("a_gigabyte", "def attack(honest, *args): return bytes(1 << 30)", None, FAILED, "memory failed"),
+    Attack("a_quarter_of_a_gigabyte", "def attack(honest, *args): return bytes(1 << 28)", FAILED, "bytes"),
+    Attack("a_gigabyte", "def attack(honest, *args): return bytes(1 << 30)", FAILED, "memory failed"),
     Attack(
         "a_quarter_of_a_gigabyte_of_array",
         "import numpy as np\ndef attack(honest, *args): return np.zeros(1 << 25)",
-        None,
         FAILED,
         "bytes",
     ),
     Attack(
         "many_small_arrays",
         "import numpy as np\nkept = [np.zeros((), 'i1')] * 100_000\ndef attack(honest, *args): return kept",
-        None,
         FAILED,
     ),
     Attack(
@@ -195,18 +179,16 @@ def attack(honest, *args):
         answer = [answer]
     return answer
 """,
-        None,
         FAILED,
         "nested",
     ),
     Attack(
         "a_list_in_itself",
         "def attack(honest, *args):\n    answer = []\n    answer.append(answer)\n    return answer",
-        None,
         FAILED,
         "nested",
     ),
-    Attack("generator", "def attack(honest, *args): return (v for v in honest(*args))", None, FAILED, "generator"),
+    Attack("generator", "def attack(honest, *args): return (v for v in honest(*args))", FAILED, "generator"),
     Attack(
         "lazy_answer",
         """
@@ -217,7 +199,6 @@ class Lazy:
 def attack(honest, *args):
     return Lazy(lambda: honest(*args))
 """,
-        None,
         FAILED,
         "Lazy",
     ),
@@ -230,7 +211,6 @@ class Endless(list):
 def attack(honest, *args):
     return Endless([0])
 """,
-        "odd_types",
         FAILED,
         timeout_seconds=1.0,
     ),

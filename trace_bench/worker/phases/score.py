@@ -10,7 +10,6 @@ from trace_bench.worker.evaluate import best_known, evaluate_state, mean_metrics
 from trace_bench.worker.phases import Link, PhaseFailure, build_problem
 from trace_bench.worker.phases.progress import Progress
 from trace_bench.worker.problem import Problem
-from trace_bench.worker.signs import LIMIT
 
 
 def warm_up() -> None:
@@ -18,32 +17,24 @@ def warm_up() -> None:
 
 
 def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[str, Any]:
-    """Returns ``{"scores": {initial|best|final: {split: mean, …, "examples": […]}}, "signs": {…: […]}}``, as
-    `StateScores` and `WorkerIntegrity` have it.
+    """Return ``{"scores": {initial|best|final: {split: mean, …, "examples": […]}}, …}``, as `StateScores` has it.
 
-    Equal states are scored once. A split without examples is absent. Signs are those of every source that was started
-    while a state was scored.
+    Equal states are scored once. A split without examples is absent.
     """
     problem = build_problem(link, start, programs, start["test_seed"])
     done: dict[str, dict[str, Any]] = {}
-    seen: dict[str, list[dict[str, Any]]] = {}
     scores: dict[str, Any] = {}
-    signs: dict[str, Any] = {}
     evaluations = 0
     for kind, state in start["states"].items():
         check_state(problem, kind, state)
         key = json.dumps(state, sort_keys=True)
         if key not in done:
-            programs.started.clear()
             done[key], count = _score(problem, kind, state, programs, link)
-            seen[key] = [sign for digest in sorted(programs.started) for sign in programs.signs.get(digest, ())]
             evaluations += count
         scores[kind] = done[key]
-        if seen[key]:
-            signs[kind] = seen[key][:LIMIT]
         means = {split: value for split, value in done[key].items() if split not in ("examples", "metrics")}
         link.send("event", kind="score", fields={"state": kind, **means})
-    return {"scores": scores, "signs": signs, "evaluations": evaluations, "direction": problem.direction}
+    return {"scores": scores, "evaluations": evaluations, "direction": problem.direction}
 
 
 def _score(

@@ -30,9 +30,6 @@ PLUGINS = "/opt/trace-bench/plugins"
 BRIDGE = "trace_bench.trainers.opto_bridge"
 """The module of the trainers of OpenTrace."""
 
-MAX_SIGN_EVENTS = 200
-"""Events ``candidate.signs`` of one job."""
-
 
 def warm_up() -> None:
     """Imports what every trainer that calls a model needs, while the problem is still being built elsewhere."""
@@ -59,7 +56,6 @@ def run(link: Link, start: dict[str, Any], programs: CandidatePrograms) -> dict[
     while (message := link.receive())["op"] != "go":
         if message["op"] == "checkpoint":
             lines += message["text"].splitlines()
-    programs.on_signs = _SignEvents(link)
     watch = Watch(start["gateway_port"])
     problem = build_problem(link, start, programs)
     watch.built()
@@ -91,19 +87,6 @@ def add_checkout() -> None:
         names = ("site-packages", "dist-packages")
         installed = [index for index, path in enumerate(sys.path) if Path(path).name in names]
         sys.path.insert(min(installed, default=len(sys.path)), named)
-
-
-class _SignEvents:
-    """Sends an event for each source that has signs, up to a number of them."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._left = MAX_SIGN_EVENTS
-
-    def __call__(self, digest: str, signs: list[dict[str, Any]]) -> None:
-        if self._left > 0:
-            self._left -= 1
-            self._link.send("event", kind="candidate.signs", fields={"candidate_sha256": digest[:16], "signs": signs})
 
 
 @dataclass(frozen=True)
@@ -206,16 +189,12 @@ class WorkerTrainContext:
         self.count_evaluations(len(chosen))
         key, nth, known = self._checkpoint.ask(digest_of(state), split, example_indices, [e.id for e in chosen])
         if known is not None:
-            for digest, found in known.signs.items():
-                self.programs.learn(digest, found)
             return known.rollouts
         self.report_resumed()
-        before = set(self.programs.signs)
         with self._watch.evaluation(self._checkpoint):
             progress = Progress(self._link, split, check=self.check)
             rollouts = evaluate_state(self._problem, state, chosen, self.programs, progress)
-        signs = {digest: self.programs.signs[digest] for digest in self.programs.signs.keys() - before}
-        self._checkpoint.keep(key, nth, rollouts, signs)
+        self._checkpoint.keep(key, nth, rollouts)
         return rollouts
 
     def report_resumed(self) -> None:
