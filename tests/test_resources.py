@@ -51,7 +51,7 @@ def test_a_command_imports_only_what_it_needs(words: list[str], absent: tuple[st
 
 
 def test_a_run_does_not_import_what_only_other_models_need() -> None:
-    absent = ("asyncio", "litellm", "trace_bench.gateway.provider_process", "trace_bench.gateway.script")
+    absent = ("asyncio", "litellm", "trace_bench.gateway.provider_process", "trace_bench.gateway.scripted")
     program = (
         "import sys, trace_bench.cli.run\n"
         "from trace_bench.config import parse_config\n"

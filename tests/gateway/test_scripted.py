@@ -15,8 +15,7 @@ from tests.gateway.conftest import encode_variables
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.errors import ConfigError
 from trace_bench.gateway.base import Hints, LlmRequest, ProviderError, ProviderReply, ProviderRequest, Refusal
-from trace_bench.gateway.script import parse_rules, read_script
-from trace_bench.gateway.scripted import ScriptedProvider
+from trace_bench.gateway.scripted import ScriptedProvider, read_rules
 from trace_bench.gateway.server import Gateway
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,7 +27,7 @@ X = {"name": "x0", "kind": "float", "value": 1.0, "bounds": [0, 4]}
 def provider(folder: Path, script: dict[str, Any] | str) -> ScriptedProvider:
     path = folder / "s.yaml"
     path.write_text(script if isinstance(script, str) else yaml.safe_dump(script), encoding="utf-8")
-    return ScriptedProvider(parse_rules(read_script(path)))
+    return ScriptedProvider(read_rules(path))
 
 
 def ask(
@@ -278,7 +277,7 @@ def test_neither_order_nor_threads_change_an_answer_at_a_slot(tmp_path: Path) ->
 
 def test_calls_without_a_slot_are_counted_per_job_and_over_its_attempts(tmp_path: Path) -> None:
     assert sequence_of_calls(tmp_path / "a", [5, 3, 4], 1, slots=False) == {5: "answer 1", 3: "answer 2", 4: "answer 3"}
-    model = ScriptedProvider(parse_rules(read_script(tmp_path / "a" / "s.yaml")))
+    model = ScriptedProvider(read_rules(tmp_path / "a" / "s.yaml"))
     gateway = Gateway({MODEL.id: model})
     said = []
     with gateway.open("0" * 12, 1, MODEL, tmp_path / "a" / "llm.jsonl", attempt=2) as scope:
@@ -297,24 +296,18 @@ def test_calls_without_a_slot_are_counted_per_job_and_over_its_attempts(tmp_path
     [
         ("rules: []\n", "s.yaml, line 1: the script has no rules; write at least a 'default'"),
         ("rulez: []\n", "s.yaml, line 1: unknown key 'rulez'; did you mean 'rules'?"),
-        ("default:\n  text: a\n  match: {}\n", "line 1: the script 'default' is for requests that no rule matches"),
-        ("rules:\n  - text: a\n    json: {}\n", "line 2: rules[0]: takes exactly one of text, json, tools, set"),
-        ("rules:\n  - match: {}\n", "line 2: rules[0]: takes exactly one of text, json, tools"),
+        ("default:\n  text: a\n  match: {}\n", "line 1: 'default' is for requests that no rule matches"),
+        ("rules:\n  - text: a\n    json: {}\n", "line 2: rules[0] takes exactly one of text, json, tools, set"),
+        ("rules:\n  - match: {}\n", "line 2: rules[0] takes exactly one of text, json, tools"),
         ("rules:\n  - text: a\n    match:\n      contians: b\n", "line 4: unknown key 'rules[0].match.contians'"),
-        ("rules:\n  - text: a\n    match: {regex: '('}\n", "line 3: rules[0].match.regex: is no regular expression"),
-        ("rules:\n  - text: '${side}'\n", "line 2: rules[0]: names ${side}, which is none of"),
-        ("default:\n  set:\n    x: {add: 1, towards: 2}\n", "line 3: default.set.x: takes exactly one of add"),
+        ("rules:\n  - text: a\n    match: {regex: '('}\n", "line 3: rules[0].match.regex is not a regular expression"),
+        ("rules:\n  - text: '${side}'\n", "line 2: rules[0] names ${side}, which is none of"),
+        ("default:\n  set:\n    x: {add: 1, towards: 2}\n", "line 3: default.set.x takes exactly one of add"),
         ("default:\n  set:\n    x: {add: one}\n", "line 3: default.set.x.add must be a number, not 'one'"),
-        ("default:\n  set:\n    x: {add: 1, share: 0.5}\n", "'share' goes with 'towards'"),
+        ("default:\n  set:\n    x: {add: 1, share: 0.5}\n", "default.set.x has a 'share' without 'towards'"),
         ("default:\n  set:\n    x: {ad: 1}\n", "line 3: unknown key 'default.set.x.ad'; did you mean 'add'?"),
         ("default: {tools: []}\n", "line 1: default.tools is empty"),
-        ("default: {sequence: [a]}\n", "default.sequence: scripts have no 'sequence' any more; give 'text' a list"),
-        ("default: {text: a, then: last}\n", "scripts have no 'then' any more; the last text of a list stays"),
-        ("default: {text: a, usd: 1}\n", "scripts have no 'usd' any more; set 'prices' at the top of the script"),
-        ("rules:\n  - {text: a, match: {model: m}}\n", "no 'model' any more; remove it: a job has one model"),
-        ("rules:\n  - {text: a, match: {path: /v1/x}}\n", "no 'path' any more; a rule answers all endpoints alike"),
-        ("default:\n  set:\n    x: {multiply: 2}\n", "no 'multiply' any more; use 'add', 'towards' or 'value'"),
-        ("default:\n  set:\n    x: {towards: 2, by: 1}\n", "no 'by' any more; use 'add', or 'share' of 'towards'"),
+        ("default: {sequence: [a]}\n", "line 1: unknown key 'default.sequence'"),
         ("default: {tools: [{arguments: {}}]}\n", "line 1: default.tools[0].name is missing; add it"),
         ("default: {text: a, latency: -1}\n", "line 1: default.latency must be at least 0.0, not the number -1"),
         ("default: {text: a, fail: {status: 200}}\n", "line 1: default.fail.status must be at least 400"),
@@ -328,11 +321,6 @@ def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, text: str, sent
     assert len(str(caught.value).splitlines()) == 1 and sentence in str(caught.value), str(caught.value)
 
 
-def test_a_script_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.yaml: does not exist; check the path of the script"):
-        read_script(tmp_path / "none.yaml")
-
-
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "configs" / "scripted").glob("*.yaml")), ids=lambda p: p.name)
 def test_the_shipped_scripts_can_be_read(path: Path) -> None:
-    assert parse_rules(read_script(path)).rules
+    assert read_rules(path).rules
