@@ -38,13 +38,7 @@ _MERGED_USR = Path("/usr/share/mmdebstrap/hooks/maybe-merged-usr")
 _EPOCH = "1735689600"
 _WITHOUT_ROOT = {"mmdebstrap": "mmdebstrap", "uidmap": "newuidmap"}
 """Packages that a user who is not root cannot install, each with a command that is there if the package is."""
-_STRIP = (
-    "/usr/share/man/*",
-    "/usr/share/info/*",
-    "/usr/share/locale/*",
-    "/usr/share/lintian/*",
-    "/usr/share/doc/*",
-)
+_STRIP = tuple(f"/usr/share/{name}/*" for name in ("man", "info", "locale", "lintian", "doc"))
 _KEEP = ("/usr/share/doc/*/copyright",)
 # The byte code that Debian's packages make on installation names its sources' times, which the fixed epoch
 # changes; unless it is made again, each interpreter would compile what it imports. Set-uid programs have no
@@ -61,35 +55,23 @@ _HOOKS = (
 def hindrance() -> str | None:
     """Why no base can be made on this machine, in a few words; None if one can."""
     if not Path("/etc/debian_version").exists() or shutil.which("apt-get") is None:
-        return "this is no Debian or Ubuntu"
+        return "this is not Debian or Ubuntu"
     if os.geteuid() == 0:
         return None
-    lacks = [name for name, command in _WITHOUT_ROOT.items() if shutil.which(command) is None]
-    if lacks:
-        return (
-            f"making one from Debian packages without root needs {' and '.join(lacks)} "
-            f"(as root: apt install {' '.join(lacks)})"
-        )
-    user = _user()
-    if not all(_has_ids(Path(path), user) for path in ("/etc/subuid", "/etc/subgid")):
-        return (
-            "making one from Debian packages without root needs subordinate ids "
-            f"(as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user})"
-        )
-    return None
-
-
-def _user() -> str:
+    needs = "making one from Debian packages without root needs"
+    if missing := [name for name, command in _WITHOUT_ROOT.items() if shutil.which(command) is None]:
+        return f"{needs} {' and '.join(missing)} (as root: apt install {' '.join(missing)})"
+    number = os.geteuid()
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        user = pwd.getpwuid(number).pw_name
     except KeyError:
-        return str(os.geteuid())
-
-
-def _has_ids(table: Path, user: str) -> bool:
-    """Whether `table` (see subuid(5)) gives `user` ids of its own."""
-    lines = table.read_text("utf-8").splitlines() if table.exists() else []
-    return any(line.split(":")[0] in (user, str(os.geteuid())) for line in lines)
+        user = str(number)
+    for table in (Path("/etc/subuid"), Path("/etc/subgid")):
+        lines = table.read_text("utf-8").splitlines() if table.exists() else []
+        if not {user, str(number)} & {line.split(":")[0] for line in lines}:
+            ids = "--add-subuids 100000-165535 --add-subgids 100000-165535"
+            return f"{needs} subordinate ids (as root: usermod {ids} {user})"
+    return None
 
 
 def made_base(engine: DockerClient) -> str | None:
@@ -190,40 +172,30 @@ def _codename() -> str:
 def _sources() -> list[str]:
     """One ``deb`` line for each suite of this release that this machine's apt knows, third parties left out."""
     codename = _codename()
-    lines = _known_sources(codename)
+    suites = {codename, f"{codename}-updates", f"{codename}-security"}
+    listing = ["apt-get", "indextargets", "--format", "deb $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
+
+    def known() -> list[str]:
+        lines = _run(listing, "read this machine's apt sources").splitlines()
+        return sorted({line for line in lines if line.split()[2] in suites and line.split()[3] in ("main", "universe")})
+
+    lines = known()
     if not lines:  # apt shows what it has fetched, and slim images throw that away
         _run(["apt-get", "update", "-qq"], "update apt's lists")
-        lines = _known_sources(codename)
+        lines = known()
     if not any(f" {codename} " in line for line in lines):
         raise EnvironmentUnavailable(
             f"no base can be made: this machine's apt has no source for {codename} main; "
             "add one, or set TRACE_BENCH_BASE to an image with CPython 3.11 to 3.13"
         )
-    return sorted(lines)
-
-
-def _known_sources(codename: str) -> set[str]:
-    shown = _run(
-        ["apt-get", "indextargets", "--format", "$(CREATED_BY)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"],
-        "read this machine's apt sources",
-    )
-    wanted = {codename, f"{codename}-updates", f"{codename}-security"}
-    lines = set()
-    for line in shown.splitlines():
-        kind, uri, suite, component = line.split("|")
-        if kind == "Packages" and suite in wanted and component in ("main", "universe"):
-            lines.add(f"deb {uri} {suite} {component}")
     return lines
 
 
 def _need_mmdebstrap(progress: Progress) -> None:
-    if shutil.which("mmdebstrap") is not None:
-        return
-    progress("installing mmdebstrap")
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    _run(["apt-get", "update", "-qq"], "update apt's lists to install mmdebstrap", env=environment)
-    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"]
-    _run(install, "install mmdebstrap", env=environment)
+    if shutil.which("mmdebstrap") is None:
+        progress("installing mmdebstrap")
+        _run(["apt-get", "update", "-qq"], "update apt's lists to install mmdebstrap")
+        _run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"], "install mmdebstrap")
 
 
 def _own_mounts() -> list[str]:
@@ -237,13 +209,12 @@ def _own_mounts() -> list[str]:
     return prefix if allowed and allowed.returncode == 0 else []
 
 
-def _run(command: list[str], doing: str, *, stdin: str = "", env: dict[str, str] | None = None) -> str:
-    environment = (env if env is not None else dict(os.environ)) | {
-        "SOURCE_DATE_EPOCH": _EPOCH,
-        "LC_ALL": "C.UTF-8",
-    }
+def _run(command: list[str], doing: str, *, stdin: str = "") -> str:
+    settings = {"SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     # What runs under other ids could not go back into a folder that is closed to them.
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, cwd="/", check=False)
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, env=os.environ | settings, cwd="/", check=False
+    )
     if done.returncode != 0:
         last = " ".join(" ".join(done.stderr.split("\n")[-12:]).split())
         raise EnvironmentUnavailable(

@@ -48,21 +48,7 @@ def supply(
             return name
     if fetched(target, pin, lambda line: say(f"{host}: {line}")):
         return pin.ref
-    _copy(pin, tag, source, target, host, say, stopped)
-    if labelled_image(target, tag, key) is None:
-        raise EnvironmentUnavailable(f"what was copied to host {host} as {tag} is not the image of family {pin.family}")
-    return tag
 
-
-def _copy(
-    pin: ImagePin,
-    tag: str,
-    source: DockerClient,
-    target: DockerClient,
-    host: str,
-    say: Progress,
-    stopped: Callable[[], bool],
-) -> None:
     def pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             if stopped():
@@ -82,3 +68,6 @@ def _copy(
             if "error" in line:
                 raise EnvironmentUnavailable(f"host {host} does not take {tag}: {' '.join(str(line['error']).split())}")
     say(f"{host}: copied {tag} in {time.monotonic() - began:.0f} s")
+    if labelled_image(target, tag, key) is None:
+        raise EnvironmentUnavailable(f"what was copied to host {host} as {tag} is not the image of family {pin.family}")
+    return tag

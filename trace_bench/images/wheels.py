@@ -19,9 +19,6 @@ from pathlib import Path
 
 from trace_bench.errors import EnvironmentUnavailable
 
-_PIN = re.compile(
-    r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)\s*(;(?P<marker>.*?))?(?=\s--hash|\s*$)"
-)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _NEWEST_MANYLINUX_2014 = 17
 
@@ -81,7 +78,7 @@ class Pin:
     @property
     def prefix(self) -> str:
         """How the file name of its wheels starts, in lower case."""
-        return f"{re.sub(r'[-_.]+', '_', self.name).lower()}-{self.version.lower()}-"
+        return f"{self.key.replace('-', '_')}-{self.version.lower()}-"
 
 
 def read_pins(path: Path) -> list[Pin]:
@@ -90,23 +87,21 @@ def read_pins(path: Path) -> list[Pin]:
     Raises:
         EnvironmentUnavailable: a line is not pinned by ``==`` with hashes.
     """
-    from packaging.markers import InvalidMarker, Marker
+    from packaging.requirements import Requirement
 
+    lines = [line.strip() for line in path.read_text("utf-8").replace("\\\n", " ").splitlines()]
     pins = []
-    for number, line in enumerate(_logical_lines(path.read_text("utf-8")), 1):
-        match = _PIN.match(line)
+    for number, line in enumerate([line for line in lines if line and not line.startswith("#")], 1):
         hashes = frozenset(_HASH.findall(line))
-        if match is None or not hashes:
-            raise EnvironmentUnavailable(
-                f"{path}, entry {number}: {line.split(' ')[0]!r} is not pinned with hashes; run "
-                f"scripts/lock-requirements"
-            )
-        marker = (match["marker"] or "").strip()
         try:
-            Marker(marker or "python_version > '0'")
-        except InvalidMarker as error:
-            raise EnvironmentUnavailable(f"{path}, entry {number}: {str(error).splitlines()[0]}") from error
-        pins.append(Pin(match["name"], match["version"], hashes, marker))
+            requirement = Requirement(line.partition(" --hash")[0])
+            (pinned,) = requirement.specifier
+            if pinned.operator != "==" or pinned.version.endswith("*") or not hashes:
+                raise ValueError("neither one version nor hashes")
+        except ValueError as error:
+            text = f"{line.split(' ')[0]!r} is not pinned with hashes; run scripts/lock-requirements"
+            raise EnvironmentUnavailable(f"{path}, entry {number}: {text}") from error
+        pins.append(Pin(requirement.name, pinned.version, hashes, str(requirement.marker or "")))
     return pins
 
 
@@ -193,8 +188,3 @@ def _last_words(stderr: str) -> str:
     """pip's errors on one line, without its warnings."""
     lines = [line.removeprefix("ERROR: ").strip() for line in stderr.splitlines() if line.startswith("ERROR:")]
     return "; ".join(lines)[:600] or "it gave no reason"
-
-
-def _logical_lines(text: str) -> list[str]:
-    joined = text.replace("\\\n", " ")
-    return [line.strip() for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]
