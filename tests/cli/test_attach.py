@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_the_run_alone_and_a_dead_controller_is_told(
         assert watcher.stderr is not None and watcher.stderr.readline().startswith("run    mine")
     watchers[0].send_signal(signal.SIGINT)
     _, err = watchers[0].communicate(timeout=30)
-    assert watchers[0].returncode == 130 and "the run goes on" in err and "Traceback" not in err
+    assert watchers[0].returncode == 130 and "the run continues" in err and "Traceback" not in err
     assert controller.poll() is None and watchers[1].poll() is None
     controller.kill()
     controller.communicate()
