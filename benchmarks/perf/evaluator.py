@@ -27,7 +27,7 @@ def problem_here() -> Problem:
     """The problem, built in this process: it has no programs of candidates."""
     config = trace_bench.load_config({"tasks": [TASK], "trainers": ["NoOp"]})
     task, (job,) = resolve(config).tasks[TASK], trace_bench.expand(config)
-    module, _, function = task.suite.builder.partition(":")
+    module, _, function = task.builder.partition(":")
     no_programs: Any = None
     context = BuildContext(task.folder, task.spec.raw, dict(job.eval_kwargs), job.seed, no_programs, None)
     problem: Problem = getattr(import_module(module), function)(context)

@@ -19,7 +19,7 @@ from trace_bench.config.frozen import thaw
 from trace_bench.config.models import ObjectiveConfig
 from trace_bench.config.objectives import resolve_objective
 from trace_bench.config.source import Source, Table
-from trace_bench.suites.registry import load_suites
+from trace_bench.suites.installed import load_suites
 from trace_bench.suites.registry import resolve as find_task
 from trace_bench.suites.spec import Task, load_task_spec, resolve_eval_kwargs
 from trace_bench.trainers.base import Budget, Rollout, Slot, State, Step, StopTraining, selection_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trace_bench.images.context import dependencies_context, worker_context, write_context
 from trace_bench.images.layers import family_named
-from trace_bench.suites.registry import load_suites
+from trace_bench.suites.installed import load_suites
 from trace_bench.trainers.registry import entry_of
 
 

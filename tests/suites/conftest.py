@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.forking import ForkingSpawner
-from trace_bench.suites.registry import load_suites, resolve
+from trace_bench.suites.installed import load_suites
+from trace_bench.suites.registry import resolve
 from trace_bench.suites.spec import load_task_spec, resolve_eval_kwargs
 from trace_bench.worker.candidates import CandidatePrograms
 from trace_bench.worker.problem import AsksModel, AsksServices, BuildContext, Problem, Programs
@@ -67,7 +68,7 @@ def build_folder(
     **given: Any,
 ) -> Problem:
     spec = load_task_spec(folder)
-    module, function = load_suites()[suite].builder.split(":")
+    module, function = (spec.owner or load_suites()[suite]).builder.split(":")
     context = BuildContext(
         task_dir=folder,
         spec=spec.raw,

@@ -11,7 +11,8 @@ import pytest
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import data_dir
 from trace_bench.suites import registry
-from trace_bench.suites.registry import discover, load_suites, normalise_id, resolve, suite_names
+from trace_bench.suites.installed import GROUP, load_suites
+from trace_bench.suites.registry import discover, normalise_id, resolve, suite_names
 
 
 def make_task(folder: Path, text: str = 'title = "x"\n') -> Path:
@@ -191,7 +192,7 @@ def test_a_suite_of_a_plug_in_is_found(tmp_path: Path, monkeypatch: pytest.Monke
         "from trace_bench.suites.base import Suite\n"
         f"SUITE = Suite('plugged', 'x', 'core', {str(root)!r}, 'trace_bench.suites.internal.problem:build')\n"
     )
-    install(tmp_path / "site", registry.GROUP, "plugged = a_plugged_suite:SUITE", {"a_plugged_suite": source})
+    install(tmp_path / "site", GROUP, "plugged = a_plugged_suite:SUITE", {"a_plugged_suite": source})
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     assert resolve("plugged:one").folder == root / "one"
 
@@ -207,7 +208,7 @@ def test_a_suite_of_a_plug_in_is_found(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_broken_plug_in_is_named_with_its_reason(
     source: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, registry.GROUP, "bad = a_bad_suite:SUITE", {"a_bad_suite": source})
+    install(tmp_path, GROUP, "bad = a_bad_suite:SUITE", {"a_bad_suite": source})
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "a_bad_suite", raising=False)
     with pytest.raises(ConfigError, match=rf"suite 'bad' \(a_bad_suite:SUITE\).*{part}.*repair or uninstall"):

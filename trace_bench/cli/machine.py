@@ -25,7 +25,8 @@ from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.base import CONTROLS, Backend, Host, TriesStarts
 from trace_bench.suites import data_sources
 from trace_bench.suites.hf import frozen
-from trace_bench.suites.registry import discover, load_suites
+from trace_bench.suites.installed import load_suites
+from trace_bench.suites.registry import discover
 from trace_bench.trainers.registry import list_trainers
 
 _FIRST_FACTS = ("backend", "engine", "operating_system", "architecture", "default_runtime")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import keyword
 import re
@@ -10,14 +9,10 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trace_bench.errors import ConfigError
 from trace_bench.resources import data_dir
-from trace_bench.suites.base import MadeTasks
-
-if TYPE_CHECKING:
-    from trace_bench.suites.hf.own_examples import Columns
+from trace_bench.suites.base import Columns, MadeTasks, Suite
 
 SCAFFOLD = Path(__file__).parent / "scaffold"
 INTERACTIONS = ("solve", "policy")
@@ -34,13 +29,12 @@ def new_tasks(suite: str, source: Path, root: Path) -> MadeTasks:
         ConfigError: the suite makes none, the data cannot be read, or one of the folders is there already.
     """
     from trace_bench.arguments import hint
-    from trace_bench.suites.registry import load_suites
+    from trace_bench.suites.installed import load_suites
 
-    makers = {each.name: each.maker for each in load_suites().values() if each.maker}
+    makers = {name: each for name, each in load_suites().items() if type(each).new_tasks is not Suite.new_tasks}
     if suite not in makers:
         raise ConfigError(f"the suite {suite!r} makes no tasks of published data{hint(suite, makers)}")
-    module, _, function = makers[suite].partition(":")
-    made: MadeTasks = getattr(importlib.import_module(module), function)(source)
+    made = makers[suite].new_tasks(source)
     for name in made.folders:
         if (root / name).exists():
             raise ConfigError(f"{root / name} is there already; remove it, or choose another --root")
@@ -93,9 +87,10 @@ def new_prompt_task(
     Raises:
         ConfigError: the name is invalid, the folder is not empty, or the examples cannot be used.
     """
-    from trace_bench.suites.hf.own_examples import task_texts
+    from trace_bench.suites.installed import load_suites
 
-    return _write_folder(task_texts(source, columns, metric, seed, _title(_last(name))), root / name, {})
+    texts = load_suites()["hf"].task_of_examples(source, columns, metric, seed, _title(_last(name)))
+    return _write_folder(texts, root / name, {})
 
 
 def new_function_task(

@@ -13,7 +13,8 @@ from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
 from trace_bench.suites import data_sources, user_data
 from trace_bench.suites.hf import data as hf_data
-from trace_bench.suites.registry import TaskEntry, any_task, discover, load_suites, not_found, suite_names
+from trace_bench.suites.installed import load_suites
+from trace_bench.suites.registry import TaskEntry, any_task, discover, not_found, suite_names
 from trace_bench.suites.spec import Task, TaskSpec, load_task_spec
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.registry import load_trainer

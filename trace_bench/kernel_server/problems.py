@@ -9,8 +9,9 @@ from pathlib import Path
 
 from trace_bench.errors import ConfigError
 from trace_bench.kernel_server.submission import BadSubmission, Submission
-from trace_bench.suites.registry import KERNELS, discover
+from trace_bench.suites.registry import discover
 
+KERNELS = "kernelbench"
 _NAME = re.compile(r"level(?P<level>\d+)/(?P<problem>\d+)_[^/]*")
 
 

@@ -158,7 +158,7 @@ def _spec(job: Job, task: Task, fingerprint: str, config: RunConfig, run_id: str
         task=TaskRef(
             id=job.task_id,
             suite=job.suite,
-            builder=task.suite.builder,
+            builder=task.builder,
             spec=task.spec.raw,
             content_hash=task.content_hash,
             eval_kwargs=thaw(job.eval_kwargs),

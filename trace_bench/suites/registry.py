@@ -1,42 +1,30 @@
-"""Finds suites (entry point group ``trace_bench.suites``) and their tasks, without importing or parsing any
-task.
+"""Finds the tasks of the installed suites, without importing or parsing any task.
 
 A task is a folder with a ``task.toml``; the folder's path below its suite's root is the task's name. Listing
 walks folders and nothing else, so that it stays fast with hundreds of tasks and cannot be stopped by a broken
-one. Below a root that the user names, a folder of foreign code (`foreign`) is a task too.
+one. Below a root that the user names, a suite may find tasks in other formats (`Suite.tasks_in`).
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.resources import data_dir, plug_ins
+from trace_bench.resources import data_dir
 from trace_bench.suites.base import Suite
-from trace_bench.suites.foreign import module_of, suite_of
-from trace_bench.suites.kernelbench.described import is_file_of_kernelbench
+from trace_bench.suites.installed import load_suites
 from trace_bench.suites.task_index import FILE as INDEX
 from trace_bench.suites.task_index import named_folder, nothing_below, read_index
-from trace_bench.suites.terminal_bench.described import is_harbor_task
 
-GROUP = "trace_bench.suites"
 DEFAULT_SUITE = "llm4ad"
 """The suite of a task id without a colon."""
-KERNELS = "kernelbench"
-"""The suite of files of KernelBench under an extra root: those in folders called ``level1``, ``level2``, …"""
-EVALUATIONS = "llm4ad_pkg"
-"""The suite of folders in LLM4AD's own shape under an extra root."""
-HARBOR = "terminal_bench"
-"""The suite of folders in Harbor's own format under an extra root."""
 FOREIGN_SUITE = "internal"
 """The suite of a task under an extra root that names none."""
-_OF_ROOTS = {DEFAULT_SUITE, EVALUATIONS, FOREIGN_SUITE, KERNELS}
-"""Suites that a root without tasks is an error for. The others have their tasks elsewhere."""
 SUITES_WITHOUT_TASKS = ("rollouts",)
 """Names that are taken; these families bring no tasks with this release."""
 
@@ -46,8 +34,6 @@ _ID_ALIASES = {"veribench:smoke_placeholder": "veribench:gcd"}
 """What published configs call a task that is there whatever data is."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NUMBERED = re.compile(r"0*(?P<number>\d+)_(?P<name>.+)")
-_LLM4AD_ROOT = ("LLM4AD", "benchmark_tasks")
-_LLM4AD_CHECKOUT = ("llm4ad", "task")
 _SUITE_LINE = re.compile(r"""^\s*suite\s*=\s*(["'])(?P<name>[^"']*)\1\s*(#.*)?$""")
 
 
@@ -63,34 +49,6 @@ class TaskEntry:
     suite: str
     folder: Path
     by_path: str = ""
-
-
-def load_suites() -> dict[str, Suite]:
-    """Every installed suite, by name.
-
-    Raises:
-        EnvironmentUnavailable: the package is not installed, so that there are no entry points.
-        ConfigError: a plug-in's entry point cannot be loaded.
-    """
-    points = plug_ins(GROUP)
-    if not points:
-        raise EnvironmentUnavailable(
-            f"no installed package declares an entry point of the group {GROUP!r}; install trace-bench with "
-            "'pip install -e .' (or 'pip install .') in the Python that runs it"
-        )
-    suites: dict[str, Suite] = {}
-    for point in points:
-        try:
-            suite = point.load()
-        except Exception as error:
-            raise ConfigError(
-                f"suite {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}; "
-                "repair or uninstall that package"
-            ) from error
-        if not isinstance(suite, Suite):
-            raise ConfigError(f"suite {point.name!r} ({point.value}) is no Suite; repair or uninstall that package")
-        suites[suite.name] = suite
-    return suites
 
 
 def suite_names() -> list[str]:
@@ -118,8 +76,8 @@ def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) ->
         roots: extra folders with task folders. One that is an LLM4AD root (its path ends in
             ``LLM4AD/benchmark_tasks``, or it has an ``index.json`` that names tasks) takes the place of the LLM4AD
             tasks that come with the package. In any other, a ``task.toml`` may say ``suite = "…"``; without it the
-            task belongs to ``internal``. Foreign code belongs to ``llm4ad``; that in the shape of LLM4AD's own tasks to
-            ``llm4ad_pkg``, of which a root that ends in ``llm4ad/task`` takes the place.
+            task belongs to ``internal``. A task in a format of a suite belongs to that suite. A root that is a checkout
+            of a suite takes the place of the tasks that come with the package.
 
     Raises:
         ConfigError: an unknown suite, a root that is no folder, or has no task and one of `suites` could have tasks
@@ -138,20 +96,20 @@ def discover(suites: Sequence[str] | None = None, roots: Sequence[Path] = ()) ->
             what = "is not a folder" if root.exists() else "does not exist"
             raise ConfigError(f"the task root {root} {what}; name a folder that holds task folders")
         index = read_index(root)
-        if index or root.resolve().parts[-2:] == _LLM4AD_ROOT:
-            replaced.add(DEFAULT_SUITE)
-            added = list(_indexed(_entries(root, DEFAULT_SUITE, extra=True), index))
-        else:
-            if root.resolve().parts[-2:] == _LLM4AD_CHECKOUT:
-                replaced.add(EVALUATIONS)
-            added = list(_foreign_entries(root, known))
-        if not added and (suites is None or wanted & _OF_ROOTS):
+        ends = {suite.name for suite in installed.values() if root.resolve().parts[-2:] == suite.checkout}
+        replaced |= ends | ({DEFAULT_SUITE} if index else set())
+        owner = DEFAULT_SUITE if index or DEFAULT_SUITE in ends else ""
+        added = [_named(entry, index) for entry in _extra_entries(root, installed, owner)]
+        if not added and (
+            suites is None or any(suite.in_roots and suite.name in wanted for suite in installed.values())
+        ):
             raise ConfigError(nothing_below(root, index))
         _add(found, added)
     for suite in installed.values():
         shown = suite.listed or suites is not None
         if suite.name in wanted and suite.name not in replaced and shown:
-            _add(found, _entries(_suite_root(suite), suite.name))
+            tasks = _tasks(_suite_root(suite))
+            _add(found, (TaskEntry(f"{suite.name}:{name}", suite.name, path) for name, path, _ in tasks))
     return sorted(entry for entry in found.values() if entry.suite in wanted)
 
 
@@ -260,12 +218,11 @@ def _suite_root(suite: Suite) -> Path:
         raise EnvironmentUnavailable(str(error)) from error
 
 
-def _indexed(entries: Iterable[TaskEntry], index: dict[str, str]) -> Iterator[TaskEntry]:
-    """`entries` under the names that `index` has for their folders; one that it does not have keeps its own."""
-    for entry in entries:
-        key = index.get(entry.id.partition(":")[2])
-        named = f"{entry.suite}:{key}"
-        yield entry if key is None or named == entry.id else TaskEntry(named, entry.suite, entry.folder, entry.id)
+def _named(entry: TaskEntry, index: Mapping[str, str]) -> TaskEntry:
+    """`entry` under the name that `index` has for its folder; one that it does not have keeps its own."""
+    key = index.get(entry.id.partition(":")[2])
+    named = f"{entry.suite}:{key}"
+    return entry if key is None or named == entry.id else TaskEntry(named, entry.suite, entry.folder, entry.id)
 
 
 def _add(found: dict[str, TaskEntry], entries: Iterable[TaskEntry]) -> None:
@@ -277,35 +234,23 @@ def _add(found: dict[str, TaskEntry], entries: Iterable[TaskEntry]) -> None:
             )
 
 
-def _entries(root: Path, suite: str, *, extra: bool = False) -> Iterator[TaskEntry]:
-    for folder, name in _task_folders(root, extra=extra):
-        yield TaskEntry(f"{suite}:{name}", suite, folder)
+def _extra_entries(root: Path, suites: Mapping[str, Suite], owner: str) -> Iterator[TaskEntry]:
+    """The tasks below a root that the user names; all are of the suite `owner`, if there is one."""
+    known = {*suites, *SUITES_WITHOUT_TASKS}
+    for name, path, suite in _tasks(root, suites.values()):
+        of = owner or (suite.name if suite is not None else _named_suite(path / _SPEC) or FOREIGN_SUITE)
+        if of not in known:
+            raise ConfigError(f"{path / _SPEC}: there is no suite {of!r}{hint(of, known)}")
+        yield TaskEntry(f"{of}:{name}", of, path)
 
 
-def _foreign_entries(root: Path, known: set[str]) -> Iterator[TaskEntry]:
-    for folder, name in _task_folders(root, extra=True):
-        if folder.is_file():
-            yield TaskEntry(f"{KERNELS}:{name}", KERNELS, folder)
-            continue
-        if is_harbor_task(folder):
-            yield TaskEntry(f"{HARBOR}:{name}", HARBOR, folder)
-            continue
-        foreign = not (folder / _SPEC).is_file()
-        suite = suite_of(folder) if foreign else _named_suite(folder / _SPEC) or FOREIGN_SUITE
-        if suite not in known:
-            raise ConfigError(f"{folder / _SPEC}: there is no suite {suite!r}{hint(suite, known)}")
-        yield TaskEntry(f"{suite}:{name}", suite, folder)
-
-
-def _task_folders(root: Path, *, extra: bool = False) -> Iterator[tuple[Path, str]]:
-    """Task folders below `root` with their names. Links are not followed; a task folder holds no other tasks.
+def _tasks(root: Path, suites: Collection[Suite] = ()) -> Iterator[tuple[str, Path, Suite | None]]:
+    """The name and the path of each task below `root`, and the suite in whose own format it is; None for a task folder
+    of ours. Links are not followed; a task folder holds no other tasks.
 
     Args:
-        extra: a root that the user names: folders of foreign code count too, and single files of KernelBench.
+        suites: look for tasks in their formats, too.
     """
-    if (root / _SPEC).is_file() or (extra and module_of(root)):
-        yield root, root.resolve().name
-        return
     pending = [(str(root), "")]
     while pending:
         folder, name = pending.pop()
@@ -316,17 +261,15 @@ def _task_folders(root: Path, *, extra: bool = False) -> Iterator[tuple[Path, st
             continue
         except OSError as error:
             raise ConfigError(f"{folder}: cannot be listed: {error.strerror or error}") from error
-        if name and any(child.name == _SPEC and child.is_file() for child in children):
-            yield Path(folder), name
-            continue
-        if name and extra and any(child.name.endswith(".py") for child in children) and module_of(Path(folder)):
-            yield Path(folder), name
-            continue
-        if extra and (level := Path(folder).resolve().name).startswith("level"):
-            for child in children:
-                if is_file_of_kernelbench(Path(child.path)):
-                    yield Path(child.path), f"{level}/{child.name.removesuffix('.py')}"
-        for child in children:
+        path, full, content = Path(folder), name or root.resolve().name, {child.name for child in children}
+        found: list[tuple[str, Path, Suite | None]] = []
+        for suite in suites:
+            found += ((task, place, suite) for task, place in suite.tasks_in(path, full, content))
+        is_task = any(place == path for _, place, _ in found)
+        if not is_task and _SPEC in content and (path / _SPEC).is_file():
+            found, is_task = [(full, path, None)], True
+        yield from found
+        for child in () if is_task else children:
             hidden = child.name.startswith(".") or child.name == "__pycache__"
             if not hidden and child.is_dir(follow_symlinks=False):
                 pending.append((child.path, f"{name}/{child.name}" if name else child.name))

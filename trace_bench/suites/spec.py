@@ -6,7 +6,6 @@ The format is in ``docs/design/job-contract.md`` ("Task folders").
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,12 +16,10 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from trace_bench.arguments import Argument, Where, describe, find, hint, resolve
 from trace_bench.errors import ConfigError
-from trace_bench.suites import foreign, former
+from trace_bench.suites import former
 from trace_bench.suites.base import Suite
-from trace_bench.suites.data_files import FOLDER
 from trace_bench.suites.forms import FORM, FORMS
-from trace_bench.suites.hf import described as hf
-from trace_bench.suites.kernelbench import described as kernelbench
+from trace_bench.suites.installed import load_suites, reader_of
 from trace_bench.suites.spec_tables import (
     CandidateSpec,
     DataSpec,
@@ -41,11 +38,9 @@ from trace_bench.suites.spec_tables import (
     SplitSpec,
     Table,
 )
-from trace_bench.suites.splits import SPLITS, STANDARD
+from trace_bench.suites.splits import STANDARD
 from trace_bench.suites.task_files import content_hash
-from trace_bench.suites.terminal_bench import described as harbor
-from trace_bench.suites.toml_lines import at_line, find_line, syntax_error
-from trace_bench.suites.veribench import described as veribench
+from trace_bench.suites.toml_lines import at_line, find_line, read_toml
 from trace_bench.worker.levels import top_level
 
 SPEC_FILE = "task.toml"
@@ -74,9 +69,6 @@ ASKED_EVAL_KWARGS = (Argument("initial_instructions", str, None),)
 MEASURED_EVAL_KWARGS = (Argument(OBJECTIVE_MODE, str, None, choices=("weighted", "pareto")),)
 """Every task that declares metrics takes these: the mode of the objective for one task entry."""
 
-_DESCRIBED = {"kernel": kernelbench.described, "lean": veribench.described, "harbor": harbor.described,
-              "qa": hf.described}  # fmt: skip
-"""What a task with such a table leaves out in its ``task.toml`` is filled in."""
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -120,11 +112,17 @@ class TaskSpec(Table):
     qa: QaSpec | None = None
 
     _raw: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _owner: Suite | None = PrivateAttr(default=None)
 
     @property
     def raw(self) -> dict[str, Any]:
         """``task.toml`` as read."""
         return self._raw
+
+    @property
+    def owner(self) -> Suite | None:
+        """The suite whose table the spec has; it builds the problem. None: the suite of the task does."""
+        return self._owner
 
     @property
     def repeats(self) -> bool:
@@ -227,6 +225,11 @@ class Task:
     spec: TaskSpec
     data: tuple[tuple[str, bytes], ...] = ()
 
+    @property
+    def builder(self) -> str:
+        """``module:function`` that builds its problem in a sandbox."""
+        return (self.spec.owner or self.suite).builder
+
     def image_family(self, eval_kwargs: Mapping[str, Any]) -> str:
         """The image family of a job with these arguments."""
         asked = [of_value.image for _, of_value in self.spec.asked_of_sandbox(eval_kwargs) if of_value.image]
@@ -239,70 +242,47 @@ class Task:
 
 
 def load_task_spec(folder: Path) -> TaskSpec:
-    """Read and check ``task.toml`` of a task folder; without one, describe the foreign code that lies there. A `folder`
-    that is a file of KernelBench is described too.
+    """Read and check ``task.toml`` of a task folder; a suite describes a `folder` (or a file) in a format of its own.
 
     Raises:
         ConfigError: it is missing, no TOML, or breaks the format; one line per problem, with the line where known.
     """
     path = folder / SPEC_FILE
-    if folder.is_file():
-        return _described_spec(folder, kernelbench.described_file(folder))
-    if not path.exists() and (module := foreign.module_of(folder)) is not None:
-        return _described_spec(folder / module, foreign.described(folder, module))
+    if (reader := reader_of(folder)) is not None:
+        raw = reader.described(folder)
+        try:
+            return _spec(raw)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ConfigError(f"{folder}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+    text, raw = read_toml(path)
+    for suite, table in _owners(raw):
+        if isinstance(raw[table], dict):
+            raw = suite.completed(raw, folder)
+        elif table not in TaskSpec.model_fields:
+            raise ConfigError(f"{path}: {table} must be a table, not {describe(raw[table])}")
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: does not exist; a task folder needs a {SPEC_FILE}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(syntax_error(path, text, str(error))) from None
-    except RecursionError:
-        raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
-    if harbor.is_harbor_task(folder):
-        return _described_spec(folder, harbor.described_folder(folder, raw, _instruction(folder)))
-    _look_for_execution(folder, raw)
-    for table, described in _DESCRIBED.items():
-        if isinstance(raw.get(table), dict):
-            raw = described(raw)
-    try:
-        spec = TaskSpec.model_validate(raw)
+        spec = _spec(raw)
     except ValidationError as error:
         problems = [_spec_sentence(path, text, dict(e)) for e in error.errors(include_url=False)]
         raise ConfigError("\n".join(problems)) from None
-    spec._raw = raw
     _check_files(folder, text, spec)
     return spec
 
 
-def _instruction(folder: Path) -> str:
-    path = folder / harbor.INSTRUCTION
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from None
+def _owners(raw: Mapping[str, Any]) -> Iterator[tuple[Suite, str]]:
+    """Suites with a table in `raw`, and the table."""
+    yield from ((suite, table) for suite in load_suites().values() for table in suite.tables if table in raw)
 
 
-def _described_spec(path: Path, raw: dict[str, Any]) -> TaskSpec:
-    try:
-        spec = TaskSpec.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ConfigError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+def _spec(raw: dict[str, Any]) -> TaskSpec:
+    """The spec in `raw`. Of a suite in another package, the suite itself checks the table."""
+    known, owners = TaskSpec.model_fields, list(_owners(raw))
+    foreign = {table for _, table in owners} - known.keys()
+    spec = TaskSpec.model_validate({key: value for key, value in raw.items() if key not in foreign})
     spec._raw = raw
+    spec._owner = owners[0][0] if owners else None
     return spec
-
-
-def _look_for_execution(folder: Path, raw: dict[str, Any]) -> None:
-    """Whatever a ``task.toml`` says of the foreign code beside it: what executes source is found in the source."""
-    table = raw.get("foreign")
-    if isinstance(table, dict) and "package" not in table and (signs := list(foreign.signs_of_execution(folder))):
-        table |= {"executes_candidates": True, "signs": signs[:8]}
 
 
 def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) -> dict[str, Any]:
@@ -325,18 +305,13 @@ def resolve_eval_kwargs(spec: TaskSpec, given: Mapping[str, Any], where: Where) 
 def _check_files(folder: Path, text: str, spec: TaskSpec) -> None:
     problems: list[str] = []
     names: list[str] = []
-    if spec.harbor is not None:
-        needed = []
-    elif spec.qa is not None:
-        needed = [f"{FOLDER}/{split}/rows.jsonl" for split in SPLITS] if spec.qa.rows == "folder" else []
-    elif spec.foreign is not None:
-        needed = [] if spec.foreign.package else [spec.foreign.module]
-    elif spec.candidates is None:
-        needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []
+    if spec.owner is not None:
+        needed = list(spec.owner.needed_files(spec.raw))
+    elif spec.candidates is not None:
+        needed = [(spec.score.function or "evaluator.py").partition(":")[0]]
     else:
-        evaluator = (spec.score.function or "evaluator.py").partition(":")[0]
-        needed = [] if spec.lean is not None else ["problem.py" if spec.kernel is not None else evaluator]
-        needed += ["program.py", "cases.toml"] if spec.lean is not None else []
+        needed = ["problem.py"] if not (folder / "evaluator.py").is_file() else []
+    if spec.candidates is not None:
         names = [spec.candidates.template, *spec.candidates.proposals()]
     for name in names:
         place = at_line(folder / SPEC_FILE, find_line(text, ("candidates", "template")))

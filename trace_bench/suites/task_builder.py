@@ -1,25 +1,13 @@
-"""Builds a problem from a task folder, by the table that its ``task.toml`` has.
-
-A folder without any of these tables ships a ``problem.py`` with ``build(context) -> Problem``.
-"""
+"""Builds a problem from a task folder: a code task, or the ``problem.py`` with ``build(context) -> Problem`` that the
+folder ships."""
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 
 from trace_bench.suites.task_folder import load_module, place, task_fault
 from trace_bench.worker.objective import metrics_of
 from trace_bench.worker.problem import BuildContext, Problem, ProblemError
-
-_BUILDERS = {
-    "kernel": "trace_bench.suites.kernelbench.problem",
-    "lean": "trace_bench.suites.veribench.problem",
-    "candidates": "trace_bench.suites.code_task",
-    "foreign": "trace_bench.suites.llm4ad.compat",
-    "qa": "trace_bench.suites.hf.problem",
-}
-"""Modules with a function ``build``. Each is imported only for a task that needs it; the first table counts."""
 
 
 def build(context: BuildContext) -> Problem:
@@ -28,10 +16,10 @@ def build(context: BuildContext) -> Problem:
     Raises:
         ProblemError: the folder or the arguments are at fault; the message names file and line.
     """
-    for table, builder in _BUILDERS.items():
-        if table in context.spec:
-            made: Problem = importlib.import_module(builder).build(context)
-            return made if table == "foreign" else _measured(made, context)  # foreign code measures nothing else
+    if "candidates" in context.spec:
+        from trace_bench.suites import code_task  # with NumPy
+
+        return _measured(code_task.build(context), context)
     path = context.task_dir / "problem.py"
     own_builder = getattr(load_module(path), "build", None)
     if not callable(own_builder):

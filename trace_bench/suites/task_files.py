@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trace_bench.errors import ConfigError
-from trace_bench.suites.kernelbench import described as kernelbench
-from trace_bench.suites.terminal_bench import described as harbor
+from trace_bench.suites.installed import reader_of
 
 MAX_TASK_BYTES = 64 << 20
 """Largest size of all files of a task folder together."""
@@ -53,8 +52,8 @@ def pack_task(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> bytes:
     No file is executable: task code is imported, never executed.
     """
     files = _members(folder, data)
-    if harbor.is_harbor_task(folder):
-        files = [(name, source) for name, source in files if name in harbor.SENT]
+    if (suite := reader_of(folder)) is not None:
+        files = [(name, source) for name, source in files if suite.sends(name)]
     folders = {str(parent) for name, _ in files for parent in Path(name).parents if str(parent) != "."}
     members: list[tuple[str, Path | bytes | None]] = [*((name, None) for name in folders), *files]
     buffer = io.BytesIO()
@@ -72,8 +71,8 @@ def pack_task(folder: Path, data: Sequence[tuple[str, bytes]] = ()) -> bytes:
 
 
 def _members(folder: Path, data: Sequence[tuple[str, bytes]]) -> list[tuple[str, Path | bytes]]:
-    files = kernelbench.members(folder) if folder.is_file() else task_files(folder)
-    return [*files, *data]
+    suite = reader_of(folder) if folder.is_file() else None
+    return [*(suite.members(folder) if suite is not None else task_files(folder)), *data]
 
 
 def _content(source: Path | bytes) -> bytes:

@@ -1,9 +1,35 @@
-"""Lines in a TOML file, for messages."""
+"""TOML files, and the lines of keys in them for messages."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
+
+from trace_bench.errors import ConfigError
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file, and its content.
+
+    Raises:
+        ConfigError: it is missing, cannot be read, or is not TOML; the message names the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: does not exist; a task folder needs a {path.name}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        return text, tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(syntax_error(path, text, str(error))) from None
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply to be a task spec") from None
 
 
 def syntax_error(path: Path, text: str, message: str) -> str:

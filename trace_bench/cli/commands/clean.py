@@ -65,7 +65,7 @@ def clean_services(run: str | None, runs_dir: Path, removed: list[Removed], *, a
     from trace_bench.artifacts.layout import RunLayout
     from trace_bench.execution.service_host import LABELS, load_services
     from trace_bench.sandbox.labels import owner
-    from trace_bench.suites.registry import load_suites
+    from trace_bench.suites.installed import load_suites
 
     for service in load_services(name for suite in load_suites().values() for name in suite.services).values():
         for found in sorted(service.left(f"{LABELS['owner']}={owner()}", LABELS["run"])):

@@ -89,7 +89,7 @@ def task(  # long, as a command declares its options in its signature
     folder = f"--root {shlex.quote(str(root))}"
     remedy = f"run it with: trace-bench run {folder} -t internal:{name}"
     if prompt is not None:
-        from trace_bench.suites.hf.own_examples import Columns
+        from trace_bench.suites.base import Columns
 
         _refuse(of_function, "add --function FILE:NAME in place of --prompt")
         given = tuple(column.strip() for column in (options or "").split(",") if column.strip())

@@ -1,12 +1,42 @@
 """The ``hf`` suite: prompts and small agents, judged on public data sets of the Hugging Face hub."""
 
-from trace_bench.suites.base import Suite
+from __future__ import annotations
 
-SUITE = Suite(
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from trace_bench.suites.base import Columns, MadeTasks, Suite
+from trace_bench.suites.data_files import FOLDER
+from trace_bench.suites.hf import described
+from trace_bench.suites.splits import SPLITS
+
+
+class QuestionSuite(Suite):
+    """Tasks with a table ``[qa]``."""
+
+    def completed(self, raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        return described.described(raw)
+
+    def needed_files(self, raw: Mapping[str, Any]) -> Iterable[str]:
+        return [f"{FOLDER}/{split}/rows.jsonl" for split in SPLITS] if raw["qa"].get("rows") == "folder" else []
+
+    def new_tasks(self, source: Path) -> MadeTasks:
+        from trace_bench.suites.hf.entries import task_folders
+
+        return task_folders(source)
+
+    def task_of_examples(self, source: Path, columns: Columns, metric: str, seed: int, title: str) -> dict[str, str]:
+        from trace_bench.suites.hf.own_examples import task_texts
+
+        return task_texts(source, columns, metric, seed, title)
+
+
+SUITE = QuestionSuite(
     name="hf",
     title="Question answering and code: public data sets of the Hugging Face hub",
     image="core",
     root="hf",
-    builder="trace_bench.suites.task_builder:build",
-    maker="trace_bench.suites.hf.entries:task_folders",
+    builder="trace_bench.suites.hf.problem:build",
+    tables=("qa",),
 )

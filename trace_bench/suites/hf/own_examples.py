@@ -19,6 +19,7 @@ from typing import Any
 
 from trace_bench.arguments import hint
 from trace_bench.errors import ConfigError
+from trace_bench.suites.base import Columns
 from trace_bench.suites.data_files import FOLDER
 from trace_bench.suites.hf import wrong_answers
 from trace_bench.suites.hf.columns import Row
@@ -40,19 +41,6 @@ _WORDS = ("exact", "contains", "span")
 _SHARES: Mapping[Split, int] = {"train": 2, "validate": 1, "test": 2}
 _MOST = 100
 """Examples of a split that a job takes, unless its config says otherwise: each is a call of a model."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Names of the columns of a file of examples.
-
-    Attributes:
-        options: the column with the list of options, or one column for each option. Empty unless the metric is choice.
-    """
-
-    question: str = "question"
-    answer: str = "answer"
-    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,4 +8,5 @@ SUITE = Suite(
     image="core",
     root="internal",
     builder="trace_bench.suites.internal.problem:build",
+    in_roots=True,
 )

@@ -1,11 +1,41 @@
 """The ``kernelbench`` suite."""
 
-from trace_bench.suites.base import Suite
+from __future__ import annotations
 
-SUITE = Suite(
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trace_bench.suites.base import Suite
+from trace_bench.suites.kernelbench import described
+
+
+class KernelSuite(Suite):
+    """Tasks with a table ``[kernel]``, and files of KernelBench in folders called ``level1``, ``level2``, …"""
+
+    def reads(self, path: Path) -> bool:
+        return described.is_file_of_kernelbench(path)
+
+    def tasks_in(self, folder: Path, name: str, content: Collection[str]) -> Iterator[tuple[str, Path]]:
+        if (level := name.rpartition("/")[2]).startswith("level"):
+            yield from ((f"{level}/{path.stem}", path) for file in content if self.reads(path := folder / file))
+
+    def described(self, path: Path) -> dict[str, Any]:
+        return described.described_file(path)
+
+    def members(self, path: Path) -> Iterable[tuple[str, Path | bytes]]:
+        return described.members(path)
+
+    def completed(self, raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        return described.described(raw)
+
+
+SUITE = KernelSuite(
     name="kernelbench",
     title="Kernels: PyTorch modules rewritten to run faster, with the same outputs",
     image="kernelbench-cpu",
     root="kernelbench",
     builder="trace_bench.suites.kernelbench.problem:build",
+    tables=("kernel",),
+    in_roots=True,
 )

@@ -1,8 +1,39 @@
 """The ``terminal_bench`` suite: prompts of agents that work in a terminal, judged by trials of Harbor."""
 
-from trace_bench.suites.base import Suite
+from __future__ import annotations
 
-SUITE = Suite(
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trace_bench.suites.base import Suite
+from trace_bench.suites.terminal_bench import described
+
+
+class HarborSuite(Suite):
+    """Tasks with a table ``[harbor]``, and folders in Harbor's own format."""
+
+    def reads(self, path: Path) -> bool:
+        return described.is_harbor_task(path)
+
+    def tasks_in(self, folder: Path, name: str, content: Collection[str]) -> Iterator[tuple[str, Path]]:
+        if described.INSTRUCTION in content and self.reads(folder):
+            yield name, folder
+
+    def described(self, path: Path) -> dict[str, Any]:
+        return described.described_folder(path)
+
+    def sends(self, name: str) -> bool:
+        return name in described.SENT
+
+    def completed(self, raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        return described.described(raw)
+
+    def needed_files(self, raw: Mapping[str, Any]) -> Iterable[str]:
+        return ()
+
+
+SUITE = HarborSuite(
     name="terminal_bench",
     title="Terminal-Bench: prompts of agents in a terminal, by trials of Harbor",
     image="core",
@@ -10,4 +41,5 @@ SUITE = Suite(
     builder="trace_bench.suites.terminal_bench.problem:build",
     services=("trace_bench.suites.terminal_bench.host:HarborService",),
     any_task=".other",
+    tables=("harbor",),
 )

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trace_bench.errors import ConfigError
 from trace_bench.suites.joined import joined
+from trace_bench.suites.toml_lines import read_toml
 
 INSTRUCTION = "instruction.md"
 DATASET = "terminal-bench@2.0"
@@ -89,8 +91,18 @@ def described(raw: Mapping[str, Any]) -> dict[str, Any]:
     return joined(joined(COMMON, {"eval_kwargs": dataset}), raw)
 
 
-def described_folder(folder: Path, raw: Mapping[str, Any], instruction: str) -> dict[str, Any]:
-    """The spec that stands for a folder in Harbor's format, whose ``task.toml`` is `raw`."""
+def described_folder(folder: Path) -> dict[str, Any]:
+    """Return the spec that stands for a folder in Harbor's format.
+
+    Raises:
+        ConfigError: a file of it cannot be read.
+    """
+    _, raw = read_toml(folder / "task.toml")
+    path = folder / INSTRUCTION
+    try:
+        instruction = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from None
     task = raw.get("task")
     said = task.get("description") if isinstance(task, Mapping) else None
     name = folder.resolve().name.replace("_", " ").replace("-", " ").strip() or "task"
