@@ -18,7 +18,7 @@ from trace_bench.config import load_config
 from trace_bench.config.models import BudgetConfig as Budget
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
-from trace_bench.config.selectors import select
+from trace_bench.config.selectors import catalog_of, select
 from trace_bench.display.markup import html
 from trace_bench.display.table import Table
 from trace_bench.errors import ConfigError, ExitCode
@@ -28,8 +28,7 @@ from trace_bench.execution.start import run_config
 from trace_bench.matrix import Job
 from trace_bench.mirrors.attached import mirrored, with_warnings
 from trace_bench.notebook import NotebookTable, in_notebook
-from trace_bench.planning.completion import complete_models
-from trace_bench.planning.data_sets import with_rows
+from trace_bench.planning.completion import complete_models, with_fixtures
 from trace_bench.records.runs import find_run
 
 if TYPE_CHECKING:
@@ -62,8 +61,10 @@ def expand(config: Config, *, roots: Sequence[Path] = ()) -> Jobs:
     Raises:
         ConfigError: the config is wrong, or does not fit its tasks and trainers; one line per problem.
     """
-    config = complete_models(with_rows(select(_loaded(config), roots), roots)[0])
-    resolved = resolve(config, roots)
+    loaded = _loaded(config)
+    catalog = catalog_of(loaded, roots)
+    config = complete_models(with_fixtures(select(loaded, catalog), catalog))
+    resolved = resolve(config, catalog)
     return Jobs(matrix.expand(config, resolved.tasks, resolved.trainers))
 
 

@@ -9,7 +9,7 @@ import pytest
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
-from trace_bench.config.selectors import select
+from trace_bench.config.selectors import catalog_of, select
 from trace_bench.errors import ConfigError
 from trace_bench.suites.registry import discover, short_names
 
@@ -39,7 +39,8 @@ def root(tmp_path: Path) -> Path:
 def selected(root: Path, tasks: str) -> RunConfig:
     path = root.parent / "c.yaml"
     path.write_text(f"tasks:\n{tasks}")
-    return select(load_config(path), [root])
+    loaded = load_config(path)
+    return select(loaded, catalog_of(loaded, [root]))
 
 
 def ids(config: RunConfig) -> list[str]:
@@ -48,7 +49,8 @@ def ids(config: RunConfig) -> list[str]:
 
 def refusal(root: Path, tasks: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        resolve(selected(root, tasks), [root])
+        chosen = selected(root, tasks)
+        resolve(chosen, catalog_of(chosen, [root]))
     return str(caught.value).replace(str(root.parent / "c.yaml"), "c.yaml")
 
 
@@ -106,13 +108,14 @@ def test_a_config_without_selectors_stays_as_it_is(root: Path) -> None:
     path = root.parent / "c.yaml"
     path.write_text("tasks: [internal:code_param, trace_examples:a/one]\n")
     config = load_config(path)
-    assert select(config, [root]) is config
+    assert select(config, catalog_of(config, [root])) is config
 
 
 def test_short_names_resolve_where_only_one_task_is_meant(root: Path) -> None:
     assert ids(selected(root, "- trace_examples:two\n")) == ["a/two"]
     with pytest.raises(ConfigError, match="there is no task 'trace_examples:one'"):
-        resolve(selected(root, "- trace_examples:one\n"), [root])
+        chosen = selected(root, "- trace_examples:one\n")
+        resolve(chosen, catalog_of(chosen, [root]))
     (tasks,) = selected(root, "- graph_colouring\n").tasks
     assert tasks.id == "llm4ad:optimization/co_bench/graph_colouring_co_bench"
     short = short_names(["s:x/y/z_y", "s:x/w"])

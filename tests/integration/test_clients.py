@@ -18,6 +18,7 @@ from trace_bench.artifacts.records import ImageRecord, JobMeta, Results
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import catalog_of
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.run_records import write_records
 from trace_bench.gateway.server import Gateway
@@ -69,7 +70,7 @@ def seen(images: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     config = parse_config({"tasks": ["internal:clients"], "trainers": ["NoOp"], "mode": "stub", "job_timeout": 300,
                            "score_timeout": 300, "runs_dir": str(folder / "runs")})  # fmt: skip
     backend = DockerBackend()
-    resolved = resolve(config, [TASKS])
+    resolved = resolve(config, catalog_of(config, [TASKS]))
     image = ImageRecord(family="core", ref=ref, key=key)
     jobs = jobs_of(config, resolved)
     plan = plan_run(PlanInputs(config, resolved, jobs, backend, lambda _: image, sources_hash="clients"))

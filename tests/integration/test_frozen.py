@@ -17,6 +17,7 @@ from tests.integration.test_interruption import containers
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import catalog_of
 from trace_bench.execution import session
 from trace_bench.execution.attempt import AttemptRunner
 from trace_bench.execution.run_records import write_records
@@ -52,7 +53,8 @@ def test_a_container_that_is_paused_for_good_is_ended(
     config = parse_config(
         {"tasks": [task], "trainers": ["PrioritySearch"], "job_timeout": 600, "runs_dir": str(tmp_path / "runs")}
     )
-    backend, core, resolved = DockerBackend(), read_lock(images).images["core"], resolve(config, [TASKS])
+    backend, core = DockerBackend(), read_lock(images).images["core"]
+    resolved = resolve(config, catalog_of(config, [TASKS]))
     image = ImageRecord(family="core", ref=core.ref, key=core.key)
     plan = plan_run(PlanInputs(config, resolved, jobs_of(config, resolved), backend, lambda _: image, sources_hash="x"))
     write_records(plan)

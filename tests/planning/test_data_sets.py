@@ -70,13 +70,14 @@ def test_with_a_model_the_jobs_of_what_was_not_fetched_cannot_run(tmp_path: Path
     complete = complete_config(
         config("hf:gsm8k", "hf:qasc", {"id": "hf:drop", "eval_kwargs": {"fixture": True}}, **REAL)
     )
-    first, second = complete.missing_data.values()
+    missing = resolve(complete.config, complete.catalog).lost
+    first, second = missing.values()
     assert str(first) == MISSING and str(second).startswith("hf:qasc: its data set")
-    assert list(complete.missing_data) == ["hf:gsm8k", "hf:qasc"]
+    assert list(missing) == ["hf:gsm8k", "hf:qasc"]
     everywhere = config("hf:gsm8k", "hf:qasc", eval_kwargs={"fixture": True}, **REAL)
     assert complete_config(everywhere).config.tasks == everywhere.tasks
     asked = complete_config(config({"id": "hf:gsm8k", "eval_kwargs": {"fixture": False}}))
-    assert list(asked.missing_data) == ["hf:gsm8k"]
+    assert list(resolve(asked.config, asked.catalog).lost) == ["hf:gsm8k"]
     fetched(tmp_path)
     assert fixtures(complete_config(config(**REAL)).config) == [None]
 

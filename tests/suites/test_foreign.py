@@ -13,7 +13,7 @@ import pytest
 from tests.forking import ForkingSpawner
 from tests.suites.conftest import BuildTask, build_folder
 from trace_bench.config import parse_config
-from trace_bench.config.selectors import select
+from trace_bench.config.selectors import catalog_of, select
 from trace_bench.errors import ConfigError
 from trace_bench.suites import foreign
 from trace_bench.suites.foreign import source
@@ -520,5 +520,5 @@ def test_a_selector_gives_free_arguments_to_the_tasks_that_take_any() -> None:
     config = parse_config(
         {"tasks": [{"id": "llm4ad:*ed", "eval_kwargs": {"n_instance": 2}}], "trainers": ["NoOp"]}, file="here"
     )
-    chosen = {task.id: dict(task.eval_kwargs) for task in select(config, [FOLDERS]).tasks}
+    chosen = {task.id: dict(task.eval_kwargs) for task in select(config, catalog_of(config, [FOLDERS])).tasks}
     assert chosen["llm4ad:proxied"] == {"n_instance": 2}

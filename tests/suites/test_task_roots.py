@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_bench.config import parse_config
-from trace_bench.config.selectors import select
+from trace_bench.config.selectors import catalog_of, select
 from trace_bench.errors import ConfigError
 from trace_bench.suites.registry import discover, resolve
 
@@ -44,7 +44,7 @@ def test_an_index_names_tasks_and_the_paths_of_their_folders_still_do(tmp_path: 
         assert resolve(written, [root]) == by_key
     assert resolve("optimization/graph_colouring", [root]).folder == root / "optimization_graphs"
     config = parse_config({"tasks": ["llm4ad:optimization_tsp_construct", "llm4ad:*graph*"], "trainers": ["NoOp"]})
-    assert [task.id for task in select(config, [root]).tasks] == [
+    assert [task.id for task in select(config, catalog_of(config, [root])).tasks] == [
         "llm4ad:optimization/tsp_construct",
         "llm4ad:optimization/co_bench/graph_colouring_co_bench",
     ]

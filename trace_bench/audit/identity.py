@@ -16,6 +16,7 @@ from trace_bench.config.loader import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.reader import read
 from trace_bench.config.resolve import resolve
+from trace_bench.config.selectors import catalog_of
 from trace_bench.config.source import Problem
 from trace_bench.errors import ConfigError, TraceBenchError
 from trace_bench.gateway.prices import known_price
@@ -63,7 +64,7 @@ def load_config(run: AuditedRun, roots: Sequence[Path] = ()) -> None:
         at.wrong(CONFIG, key, "written", "nothing, as no snapshot has it")
     check_prices(run)
     try:
-        resolved = resolve(config, roots)
+        resolved = resolve(config, catalog_of(config, roots))
         run.expanded = {job.job_id: job for job in expand(config, resolved.tasks, resolved.trainers)}
         run.tasks = resolved.tasks
     except (TraceBenchError, OSError) as error:

@@ -24,7 +24,6 @@ from trace_bench.planning.known_providers import KNOWN_PROVIDERS
 from trace_bench.sandbox.backends import get_backend
 from trace_bench.sandbox.base import CONTROLS, Backend, Host, TriesStarts
 from trace_bench.suites import data_sources
-from trace_bench.suites.hf import frozen
 from trace_bench.suites.installed import load_suites
 from trace_bench.suites.registry import discover
 from trace_bench.trainers.registry import list_trainers
@@ -209,7 +208,8 @@ def _data() -> str | tuple[str, str]:
     """
     collections = {source.name: data_sources.damaged(source) for source in data_sources.SOURCES.values()
                    if data_sources.kept(source) is not None}  # fmt: skip
-    there = collections | {kept.name: kept.damaged() for kept in frozen.everything()}
+    copies = (copy for suite in load_suites().values() for copy in suite.data_copies())
+    there = collections | {copy.name: copy.damaged() for copy in copies}
     if bad := [name for name, lost in there.items() if lost]:
         raise EnvironmentUnavailable(f"{', '.join(bad)} damaged; trace-bench data fetch gets what is lost again")
     if not there:

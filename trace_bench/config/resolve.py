@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_bench.arguments import describe, hint
 from trace_bench.config.models import RunConfig
-from trace_bench.config.task_choices import resolve_tasks, takes_fixture
+from trace_bench.config.selectors import catalog_of
+from trace_bench.config.task_choices import fixture_default, resolve_tasks, takes_fixture
 from trace_bench.config.variants import resolve_variants
 from trace_bench.errors import ConfigError
 from trace_bench.suites import data_sources, user_data
-from trace_bench.suites.hf import data as hf_data
-from trace_bench.suites.installed import load_suites
-from trace_bench.suites.registry import TaskEntry, any_task, discover, not_found, suite_names
-from trace_bench.suites.spec import Task, TaskSpec, load_task_spec
+from trace_bench.suites.base import Suite
+from trace_bench.suites.catalog import Catalog
+from trace_bench.suites.data_sets import missing_splits
+from trace_bench.suites.spec import Task, TaskSpec
 from trace_bench.trainers.base import Trainer
 from trace_bench.trainers.registry import load_trainer
 
@@ -25,7 +25,8 @@ class Resolved:
     """The tasks and trainers that a config names, by id.
 
     Attributes:
-        lost: why the rows of a task cannot be read, by id: its data set is damaged. Its jobs cannot run.
+        lost: why the rows of a task cannot be read, by id: its data set was not fetched, or is damaged. Its jobs cannot
+            run.
     """
 
     tasks: dict[str, Task]
@@ -33,25 +34,25 @@ class Resolved:
     lost: dict[str, ConfigError] = field(default_factory=dict)
 
 
-def resolve(config: RunConfig, roots: Sequence[Path] = (), *, lost_task: str | None = None) -> Resolved:
+def resolve(config: RunConfig, catalog: Catalog | None = None, *, lost_task: str | None = None) -> Resolved:
     """Load the specs of the config's tasks and the classes of its trainers, and check the config against them.
 
     Nothing of a task is imported, no image or engine is touched. Arguments are checked here with all other problems;
     their values are of no use before `trace_bench.matrix.expand`, which derives them again.
 
     Args:
-        roots: extra folders with task folders (``--root``), beside the config's ``task_roots``. Relative ones are taken
-            from the current folder, like ``runs_dir``.
+        catalog: the tasks that there are; None is `catalog_of` the config.
         lost_task: the remedy in the error about a task that does not exist. None suggests the nearest id.
 
     Raises:
         ConfigError: unknown tasks or trainers, broken task specs, arguments that they do not take; one line each.
     """
-    problems = [*_missing_roots(config), *_unknown_suites(config)]
+    catalog = catalog or catalog_of(config)
+    problems = [*_missing_roots(config), *_unknown_suites(config, catalog)]
     if problems:
         raise ConfigError("\n".join(problems))
     lost: dict[str, ConfigError] = {}
-    tasks = _tasks(config, [*roots, *(Path(root) for root in config.task_roots)], lost_task, problems, lost)
+    tasks = _tasks(config, catalog, lost_task, problems, lost)
     trainers = _trainers(config, problems)
     missing_tasks = any(entry.id not in tasks for entry in config.tasks)
     missing_trainers = any(entry.id not in trainers for entry in config.trainers)
@@ -79,43 +80,36 @@ def _missing_roots(config: RunConfig) -> list[str]:
     return problems
 
 
-def _unknown_suites(config: RunConfig) -> list[str]:
+def _unknown_suites(config: RunConfig, catalog: Catalog) -> list[str]:
     """Problems with limits of suites that do not exist: such a limit would silently have no effect."""
-    known = suite_names()
     return [
-        f"{config.source.where(('scheduling', 'suites', name))}: there is no suite {name!r}{hint(name, known)}"
+        f"{config.source.where(('scheduling', 'suites', name))}: there is no suite {name!r}{hint(name, catalog.names)}"
         for name in config.scheduling.suites
-        if name not in known
+        if name not in catalog.names
     ]
 
 
 def _tasks(
-    config: RunConfig,
-    roots: Sequence[Path],
-    lost_task: str | None,
-    problems: list[str],
-    lost: dict[str, ConfigError],
+    config: RunConfig, catalog: Catalog, lost_task: str | None, problems: list[str], lost: dict[str, ConfigError]
 ) -> dict[str, Task]:
-    suites = load_suites()
-    names = suite_names()
-    wanted = {entry.id.partition(":")[0] for entry in config.tasks} & set(names)
-    entries: dict[str, TaskEntry] = {entry.id: entry for entry in discover(sorted(wanted), roots)}
+    catalog.entries(entry.id for entry in config.tasks)  # one walk for all
     tasks: dict[str, Task] = {}
     unread = config.data_root is not None
     for index, named in enumerate(config.tasks):
         if named.id in tasks:
             continue
-        where = config.source.where(("tasks", index, "id"))
-        entry = entries.get(named.id) or any_task(named.id)
+        entry = catalog.find(named.id)
         if entry is None:
-            problems.append(f"{where}: {not_found(named.id, names, entries, roots, lost_task)}")
+            where = config.source.where(("tasks", index, "id"))
+            problems.append(f"{where}: {catalog.not_found(named.id, lost_task)}")
             continue
         try:
-            spec = load_task_spec(entry.folder)
+            spec = catalog.spec(entry)
         except ConfigError as error:
             problems += str(error).splitlines()
             continue
-        data = _rows(config, named.id, spec, lost)
+        suite = catalog.suites[entry.suite]
+        data = _rows(config, named.id, spec, spec.owner or suite, lost)
         if config.data_root is not None and spec.data is not None:
             unread = False
             try:
@@ -123,7 +117,7 @@ def _tasks(
             except ConfigError as error:
                 problems.append(f"{config.source.where(('data_root',))}: task {named.id}: {error}")
                 continue
-        tasks[named.id] = Task(named.id, suites[entry.suite], entry.folder, spec, data)
+        tasks[named.id] = Task(named.id, suite, entry.folder, spec, data)
     if unread and len(tasks) == len({task.id for task in config.tasks}):
         problems.append(
             f"{config.source.where(('data_root',))}: no task of this config reads published data; delete it"
@@ -131,17 +125,27 @@ def _tasks(
     return tasks
 
 
-def _rows(config: RunConfig, task: str, spec: TaskSpec, lost: dict[str, ConfigError]) -> tuple[tuple[str, bytes], ...]:
+def _rows(
+    config: RunConfig, task: str, spec: TaskSpec, suite: Suite, lost: dict[str, ConfigError]
+) -> tuple[tuple[str, bytes], ...]:
     """The rows of a data set; those that were fetched only if an entry takes them, so that jobs on the fixture do not
-    depend on what was fetched. Where they are damaged, the fixture alone, and why under `task` in `lost`."""
-    if spec.qa is None or spec.qa.rows == "folder":
+    depend on what was fetched. Where they are missing or damaged, the fixture alone, and why under `task` in `lost`."""
+    data_sets = suite.data_sets([(task, spec)])
+    if not data_sets:
         return ()
-    entries = [entry for entry in config.tasks if entry.id == task]
+    fetched = not all(takes_fixture(config, entry) for entry in config.tasks if entry.id == task)
     try:
-        return hf_data.packed(spec.qa, rows=not all(takes_fixture(config, entry) for entry in entries))
+        default = fixture_default(spec)
+        if fetched and default is not True and any(map(missing_splits, data_sets)):
+            other = " (or set eval_kwargs fixture: true for the few rows that come with the program)"
+            lost[task] = ConfigError(
+                f"{task}: its data set has not been fetched; run: trace-bench data fetch {task}"
+                f"{other if default is False else ''}"
+            )
+        return suite.data_files(spec, fetched=fetched)
     except ConfigError as error:
         lost[task] = ConfigError(f"{task}: its data set is damaged; run: trace-bench data fetch {task} ({error})")
-        return hf_data.packed(spec.qa, rows=False)
+        return suite.data_files(spec, fetched=False)
 
 
 def _trainers(config: RunConfig, problems: list[str]) -> dict[str, type[Trainer]]:

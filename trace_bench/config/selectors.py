@@ -7,7 +7,7 @@ short. Without a suite they are of the suite of bare names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from trace_bench.config.frozen import FrozenDict
 from trace_bench.config.models import RunConfig, TaskConfig
 from trace_bench.config.source import Rows, Source, Table
 from trace_bench.errors import ConfigError
-from trace_bench.suites.registry import TaskEntry, discover, other_names, suite_names
-from trace_bench.suites.spec import load_task_spec
+from trace_bench.suites.catalog import Catalog
+from trace_bench.suites.registry import TaskEntry, other_names
 
 ALL = "all"
 TAG = "tag="
@@ -42,7 +42,12 @@ def selector_of(task_id: str, known: Collection[str]) -> str:
     return f"{folder}*" if is_folder else ""
 
 
-def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
+def catalog_of(config: RunConfig, roots: Sequence[Path] = ()) -> Catalog:
+    """The tasks that `config` can name, those below `roots` too."""
+    return Catalog([*roots, *map(Path, config.task_roots)])
+
+
+def select(config: RunConfig, catalog: Catalog | None = None) -> RunConfig:
     """`config` with a task entry for each task that a selector fits, in the order of their ids, and full ids for short
     ones. A selector leaves out what another entry names, and what an earlier selector had. ``eval_kwargs`` of a
     selector count for the tasks that take them.
@@ -50,14 +55,11 @@ def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
     Raises:
         ConfigError: a selector fits no task, or none of its tasks takes an argument; one line each.
     """
-    suites = set(suite_names())
-    wanted = {entry.id.partition(":")[0] for entry in config.tasks}
-    if not wanted <= suites:
+    catalog = catalog or catalog_of(config)
+    ids = [entry.id for entry in config.tasks]
+    if not {name.partition(":")[0] for name in ids} <= set(catalog.names) or not catalog.has_roots:
         return config  # `resolve` says so
-    everywhere = [*roots, *(Path(root) for root in config.task_roots)]
-    if any(not root.is_dir() for root in everywhere):
-        return config
-    entries = {entry.id: entry for entry in discover(sorted(wanted), everywhere)}
+    entries = catalog.entries(ids)
     short = other_names(entries.values())
     known = {*entries, *short}
     selectors = [selector_of(task.id, known) for task in config.tasks]
@@ -75,10 +77,10 @@ def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
             chosen.append((index, task.model_copy(update={"id": full})))
             continue
         where = config.source.where(("tasks", index, "id"))
-        fitting = _fitting(selector, entries, problems, where)
+        fitting = _fitting(selector, catalog, entries, problems, where)
         new = [entry for entry in fitting if entry.id not in named and entry.id not in taken]
         taken |= {entry.id for entry in fitting}
-        chosen += _with_arguments(config, index, task, new, problems)
+        chosen += _with_arguments(config, index, catalog, new, problems)
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     if not chosen:
@@ -87,8 +89,8 @@ def select(config: RunConfig, roots: Sequence[Path] = ()) -> RunConfig:
     return config.changed({"tasks": tuple(task for _, task in chosen)}, source=source)
 
 
-def fitting(selector: str, entries: Sequence[TaskEntry]) -> list[TaskEntry]:
-    """The `entries` that `selector` fits, in their order. Reads their specs if it asks for a tag.
+def fitting(selector: str, catalog: Catalog, entries: Iterable[TaskEntry]) -> list[TaskEntry]:
+    """The `entries` of `catalog` that `selector` fits, in their order. Reads their specs if it asks for a tag.
 
     Raises:
         ConfigError: a spec that must be read for its tags is broken.
@@ -99,18 +101,20 @@ def fitting(selector: str, entries: Sequence[TaskEntry]) -> list[TaskEntry]:
         return own
     if name.startswith(TAG):
         tag = name.removeprefix(TAG)
-        return [entry for entry in own if tag in load_task_spec(entry.folder).tags]
+        return [entry for entry in own if tag in catalog.spec(entry).tags]
     return [entry for entry in own if fnmatchcase(entry.id.partition(":")[2], name)]
 
 
-def _fitting(selector: str, entries: dict[str, TaskEntry], problems: list[str], where: str) -> list[TaskEntry]:
-    found = fitting(selector, list(entries.values()))
+def _fitting(
+    selector: str, catalog: Catalog, entries: Mapping[str, TaskEntry], problems: list[str], where: str
+) -> list[TaskEntry]:
+    found = fitting(selector, catalog, entries.values())
     if not found:
         suite, _, name = selector.partition(":")
         near = ""
         if name.startswith(TAG):
-            tags = {tag for entry in fitting(f"{suite}:{ALL}", list(entries.values()))
-                    for tag in load_task_spec(entry.folder).tags}  # fmt: skip
+            own = fitting(f"{suite}:{ALL}", catalog, entries.values())
+            tags = {tag for entry in own for tag in catalog.spec(entry).tags}
             near = hint(name.removeprefix(TAG), sorted(tags))
         near = f"{near} " if near.endswith("?") else f"{near}; "
         problems.append(
@@ -120,16 +124,17 @@ def _fitting(selector: str, entries: dict[str, TaskEntry], problems: list[str], 
 
 
 def _with_arguments(
-    config: RunConfig, index: int, task: TaskConfig, entries: list[TaskEntry], problems: list[str]
+    config: RunConfig, index: int, catalog: Catalog, entries: list[TaskEntry], problems: list[str]
 ) -> list[tuple[int, TaskConfig]]:
     """An entry for each task, with those of the selector's arguments that it takes."""
+    task = config.tasks[index]
     if not task.eval_kwargs:
         return [(index, task.model_copy(update={"id": entry.id})) for entry in entries]
     found = []
     used: set[str] = set()
     known: set[str] = set()
     for entry in entries:
-        spec = load_task_spec(entry.folder)
+        spec = catalog.spec(entry)
         known |= {argument.name for argument in spec.arguments()}
         own = {key: value for key, value in task.eval_kwargs.items() if spec.takes(key)}
         used |= own.keys()

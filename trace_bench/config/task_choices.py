@@ -18,8 +18,10 @@ from trace_bench.config.objectives import EntryMode, resolve_objective
 from trace_bench.config.source import Path_
 from trace_bench.errors import ConfigError
 from trace_bench.suites.former import remedies
-from trace_bench.suites.spec import OBJECTIVE_MODE, Task, resolve_eval_kwargs
+from trace_bench.suites.spec import OBJECTIVE_MODE, Task, TaskSpec, resolve_eval_kwargs
 
+FIXTURE = "fixture"
+"""The argument of a task that reads a data set: take the few rows that come with the program."""
 _SPLITS = {"train": "train", "validate": "validate_", "test": "test"}
 
 
@@ -51,7 +53,12 @@ class TaskChoice:
 
 def takes_fixture(config: RunConfig, entry: TaskConfig) -> bool:
     """Whether a task entry asks for the fixture in place of the data set."""
-    return entry.eval_kwargs.get("fixture", config.eval_kwargs.get("fixture")) is True
+    return entry.eval_kwargs.get(FIXTURE, config.eval_kwargs.get(FIXTURE)) is True
+
+
+def fixture_default(spec: TaskSpec) -> bool | None:
+    """True if a task takes the fixture unless it is told otherwise; None if it has no fixture."""
+    return bool(spec.eval_kwargs[FIXTURE].default) if FIXTURE in spec.eval_kwargs else None
 
 
 def resolve_tasks(config: RunConfig, tasks: Mapping[str, Task], problems: list[str]) -> list[TaskChoice]:

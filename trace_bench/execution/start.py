@@ -169,7 +169,7 @@ def plan_complete(
     config, recording = with_loggers_that_exist(complete.config), complete.recording
     with ThreadPoolExecutor(max_workers=1) as aside:
         git = aside.submit(capture_git, package_dir())  # two processes, while the engine is queried
-        resolved = resolve(config, complete.roots, lost_task=LOST_TASK if recording is not None else None)
+        resolved = resolve(config, complete.catalog, lost_task=LOST_TASK if recording is not None else None)
         jobs = jobs_of(config, resolved)
         if recording is not None:
             if resolved.lost:
@@ -199,7 +199,7 @@ def plan_complete(
         warnings=warnings,
         prices=complete.prices,
         recording=recording,
-        missing_data={**resolved.lost, **complete.missing_data},
+        missing_data=resolved.lost,
         checks=checks,
         require_all=require_all or config.require_all,
     )

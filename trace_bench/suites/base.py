@@ -7,10 +7,14 @@ on the host; what they need beyond the standard library is imported in them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from trace_bench.suites.data_sets import DataCopy, DataSet
+    from trace_bench.suites.spec import TaskSpec
 
 
 class MadeTasks(NamedTuple):
@@ -116,6 +120,27 @@ class Suite:
     def needed_files(self, raw: Mapping[str, Any]) -> Iterable[str]:
         """Return the files that the folder of such a task must have."""
         return ("problem.py",)
+
+    # ------------------------------------------------------------------------------------------------ published data
+
+    def data_sets(self, tasks: Iterable[tuple[str, TaskSpec]]) -> Sequence[DataSet]:
+        """Return the published data sets that `tasks` (id and spec) read from outside their folders, each once."""
+        return ()
+
+    def data_files(self, spec: TaskSpec, *, fetched: bool) -> tuple[tuple[str, bytes], ...]:
+        """Return ``(path in the task folder, content)`` of the data of a task that reads a data set.
+
+        Args:
+            fetched: take the data set, if it was fetched, beside the few rows that come with the program.
+
+        Raises:
+            ConfigError: what was fetched is damaged.
+        """
+        return ()
+
+    def data_copies(self) -> Sequence[DataCopy]:
+        """Return all data sets that were fetched for this suite."""
+        return ()
 
     # ----------------------------------------------------------------------------------------- tasks of a user's data
 

@@ -49,7 +49,7 @@ def check_task(
     from trace_bench.cli.signals import stopping
     from trace_bench.config import parse_config
     from trace_bench.config.resolve import resolve
-    from trace_bench.config.selectors import select
+    from trace_bench.config.selectors import catalog_of, select
     from trace_bench.execution.start import plan_config
     from trace_bench.execution.validate import check_problems
 
@@ -58,8 +58,10 @@ def check_task(
     if argument:
         overrides["eval_kwargs"] = arguments_of(argument)
     roots = root or []
-    config = select(parse_config({"tasks": tasks, "trainers": ["NoOp"]}, overrides, file="check-task"), roots)
-    resolved = resolve(config, roots)
+    config = parse_config({"tasks": tasks, "trainers": ["NoOp"]}, overrides, file="check-task")
+    catalog = catalog_of(config, roots)
+    config = select(config, catalog)
+    resolved = resolve(config, catalog)
     rows: list[dict[str, Any]] = []
 
     def found(check: ProblemCheck) -> None:

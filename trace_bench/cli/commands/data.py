@@ -18,10 +18,7 @@ from trace_bench.errors import ConfigError, ExitCode
 
 if TYPE_CHECKING:
     from trace_bench.config.models import RunConfig
-    from trace_bench.suites.hf.fetching import Wanted
-
-HF = "hf:"
-"""Before names of tasks that read data sets of the Hugging Face hub."""
+    from trace_bench.suites.data_sets import DataSet
 
 
 def fetch(
@@ -120,20 +117,18 @@ def _fetch_collection(
 
 
 def _fetch_data_set(
-    wanted: Wanted, copy: Path | None, revision: str | None, mirror: str | None, say: Callable[[str], None] = emit
+    wanted: DataSet, folder: Path | None, revision: str | None, mirror: str | None, say: Callable[[str], None] = emit
 ) -> None:
-    from trace_bench.suites.hf import fetching
-
-    if copy is not None:
-        found = fetching.take(wanted, copy, say=note)
+    if folder is not None:
+        found = wanted.take(folder, say=note)
     else:
-        found = fetching.fetch(wanted, mirror=mirror, revision=revision, say=note)
+        found = wanted.fetch(mirror=mirror, revision=revision, say=note)
     rows = ", ".join(f"{name} {found.splits[name].rows} rows" for name in wanted.splits)
     say(f"{wanted.name}: {rows}, {found.size / 2**20:.1f} MiB, revision {found.revision}")
     note(f"use it: trace-bench run -t {wanted.tasks[0]} …")
 
 
-def _wanted(names: Sequence[str], roots: Sequence[Path]) -> list[Wanted]:
+def _wanted(names: Sequence[str], roots: Sequence[Path]) -> list[DataSet]:
     """The data sets of the tasks that `names` are, each once.
 
     Raises:
@@ -142,26 +137,24 @@ def _wanted(names: Sequence[str], roots: Sequence[Path]) -> list[Wanted]:
     if not names:
         return []
     from trace_bench.config.selectors import fitting, selector_of
-    from trace_bench.suites.hf.fetching import wanted_by
-    from trace_bench.suites.registry import discover, not_found, other_names, suite_names
-    from trace_bench.suites.spec import load_task_spec
+    from trace_bench.suites.catalog import Catalog
+    from trace_bench.suites.registry import other_names
 
-    suites = {HF.removesuffix(":"), *(name.partition(":")[0] for name in names)} & set(suite_names())
-    entries = {entry.id: entry for entry in discover(sorted(suites), roots)}
+    catalog = Catalog(roots)
+    entries = catalog.entries(names)
     short = other_names(entries.values())
     ids: dict[str, None] = {}
     problems = []
     for name in names:
         selector = selector_of(name, {*entries, *short})
-        chosen = [one.id for one in fitting(selector, list(entries.values()))]
+        chosen = [one.id for one in fitting(selector, catalog, entries.values())]
         found = chosen if selector else [short.get(name, name)]
         ids |= dict.fromkeys(found)
         if not found or found[0] not in entries:
-            problems.append(not_found(name, suite_names(), entries, roots))
+            problems.append(catalog.not_found(name))
     if problems:
         raise ConfigError("\n".join(problems))
-    specs = [(name, load_task_spec(entries[name].folder).qa) for name in ids]
-    return wanted_by((name, qa) for name, qa in specs if qa is not None and qa.rows == "hub")
+    return catalog.data_sets(entries[name] for name in ids)
 
 
 def list_(root: Roots = None, as_json: Json = False) -> int:
@@ -208,13 +201,14 @@ def _collections() -> list[dict[str, Any]]:
 
 def _data_sets(roots: Sequence[Path]) -> list[dict[str, Any]]:
     """A row for each data set that a task reads."""
-    from trace_bench.suites.hf import frozen
+    from trace_bench.suites.base import Suite
+    from trace_bench.suites.data_sets import missing_splits
+    from trace_bench.suites.installed import load_suites
 
-    there = {(one.dataset, one.config): one for one in frozen.everything()}
+    suites = [name for name, suite in load_suites().items() if type(suite).data_sets is not Suite.data_sets]
     rows = []
-    for wanted in _wanted([f"{HF}all"], roots):
-        found = there.get((wanted.dataset, wanted.config))
-        lacking = [name for name in wanted.splits if found is None or name not in found.splits]
+    for wanted in _wanted([f"{name}:all" for name in suites], roots):
+        found, lacking = wanted.copy(), missing_splits(wanted)
         bad = found.damaged() if found is not None else []
         some = f"{len(lacking)} of {len(wanted.splits)} splits not fetched"
         state = "not fetched" if found is None else f"{len(bad)} splits damaged" if bad else some if lacking else "ok"

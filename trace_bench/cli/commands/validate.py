@@ -60,7 +60,7 @@ def validate(
     from trace_bench.cli.run import check_runs_dir
     from trace_bench.config import load_config
     from trace_bench.config.resolve import resolve
-    from trace_bench.config.selectors import select
+    from trace_bench.config.selectors import catalog_of, select
     from trace_bench.execution.start import write_plan
 
     path = one_config(config, config_option)
@@ -69,8 +69,10 @@ def validate(
     collect_garbage()
     suites, roots = suites_of(bench), root or []
     overrides = given(runs_dir=runs_dir, data_root=data_root, max_workers=max_workers, backend=backend)
-    whole = select(load_config(path, overrides), roots)
-    tasks = resolve(whole, roots).tasks.values()
+    loaded = load_config(path, overrides)
+    catalog = catalog_of(loaded, roots)
+    whole = select(loaded, catalog)
+    tasks = resolve(whole, catalog).tasks.values()
     if suites is not None and not any(task.suite.name in suites for task in tasks):
         note(f"note: no task of this config is in {', '.join(suites)}; nothing was built")
         if as_json:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_bench.suites.base import Columns, MadeTasks, Suite
 from trace_bench.suites.data_files import FOLDER
 from trace_bench.suites.hf import described
 from trace_bench.suites.splits import SPLITS
+
+if TYPE_CHECKING:
+    from trace_bench.suites.data_sets import DataCopy, DataSet
+    from trace_bench.suites.spec import TaskSpec
 
 
 class QuestionSuite(Suite):
@@ -20,6 +24,21 @@ class QuestionSuite(Suite):
 
     def needed_files(self, raw: Mapping[str, Any]) -> Iterable[str]:
         return [f"{FOLDER}/{split}/rows.jsonl" for split in SPLITS] if raw["qa"].get("rows") == "folder" else []
+
+    def data_sets(self, tasks: Iterable[tuple[str, TaskSpec]]) -> Sequence[DataSet]:
+        from trace_bench.suites.hf.fetching import wanted_by
+
+        return wanted_by((name, spec.qa) for name, spec in tasks if spec.qa is not None and spec.qa.rows == "hub")
+
+    def data_files(self, spec: TaskSpec, *, fetched: bool) -> tuple[tuple[str, bytes], ...]:
+        from trace_bench.suites.hf.data import packed
+
+        return packed(spec.qa, rows=fetched) if spec.qa is not None else ()
+
+    def data_copies(self) -> Sequence[DataCopy]:
+        from trace_bench.suites.hf import frozen
+
+        return frozen.everything()
 
     def new_tasks(self, source: Path) -> MadeTasks:
         from trace_bench.suites.hf.entries import task_folders

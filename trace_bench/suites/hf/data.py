@@ -52,15 +52,6 @@ def fetched(qa: QaSpec) -> Kept | None:
     return there if there is not None and set(_splits(qa)) <= there.splits.keys() else None
 
 
-def is_damaged(qa: QaSpec) -> bool:
-    """Whether rows of the data set of `qa`, which was fetched, can be read no more. Makes its sample if need be."""
-    try:
-        packed(qa)
-    except ConfigError:
-        return True
-    return False
-
-
 def _fixture(qa: QaSpec) -> dict[str, list[bytes]]:
     folder = data_dir("benchmarks") / FIXTURES / qa.dataset_id.replace("/", "--")
     return pools(*(list(_lines(folder / f"{split}.jsonl")) for split in _splits(qa)))

@@ -41,6 +41,75 @@ class Wanted:
     def name(self) -> str:
         return frozen.shown_name(self.dataset, self.config)
 
+    def copy(self) -> Kept | None:
+        """As of `trace_bench.suites.data_sets.DataSet`."""
+        return frozen.kept(self.dataset, self.config)
+
+    def fetch(self, *, mirror: str | None, revision: str | None, say: Say) -> Kept:
+        """Get its splits from the hub: of `revision`, else of the recorded one, else of the newest. Splits that
+        are there stay.
+
+        Args:
+            mirror: address in place of the hub's.
+
+        Raises:
+            ConfigError: there is no such data set, revision, config or split; or the recorded revision has other
+                content.
+            EnvironmentUnavailable: the hub cannot be reached or asks for a token, the disk takes no files, or
+                ``huggingface_hub`` is not installed.
+        """
+        before = frozen.kept(self.dataset, self.config)
+        if before is not None and before.revision == LOCAL:
+            before = None
+        if before is not None and revision in (None, before.revision) and not _lacking(before, self.splits):
+            introduce(self, {}, say)
+            return before
+        hub = _Hub(self, mirror, say)
+        with kept_in(frozen.home()), hub.answers():
+            names, found = hub.listed(revision or (before.revision if before is not None else None))
+            splits = list(self.splits)
+            if before is not None and before.revision != found:
+                splits = list(dict.fromkeys((*splits, *before.splits)))  # of one revision, all that was there
+                before = None
+            lacking = _lacking(before, splits)
+            header = header_of(hub.text(CARD, found)) if lacking and CARD in names else {}
+            introduce(self, header, say)
+            files = {name: split_files(names, header, self.config, name, self.name) for name in lacking}
+            got = {
+                name: hub.file(name, found)
+                for name in hub.counted(sorted({n for all_ in files.values() for n in all_}))
+            }
+            made = {}
+            for name, parts in files.items():
+                sums = {part: sum_of(got[part]) for part in parts}
+                if before is not None and name in before.splits:
+                    _check_same(self, found, before.splits[name].files, sums)
+                made[name] = _frozen([(part, got[part]) for part in parts], sums)
+            return _recorded(self, header, found, made, before)
+
+    def take(self, folder: Path, *, say: Say) -> Kept:
+        """Freeze its splits from `folder` with Parquet, JSON or CSV files; it replaces what was there.
+
+        Raises:
+            ConfigError: no such folder, or it does not have the splits.
+        """
+        if not folder.is_dir():
+            raise ConfigError(f"--from {folder}: no such folder")
+        paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+        try:
+            header = header_of(paths[CARD].read_text(encoding="utf-8", errors="replace")) if CARD in paths else {}
+        except OSError as error:
+            raise ConfigError(f"{paths[CARD]}: cannot be read: {error.strerror or error}") from None
+        introduce(self, header, say)
+        where = f"--from {folder}: {self.name}"
+        files = {name: split_files(paths, header, self.config, name, where) for name in self.splits}
+        with kept_in(frozen.home()):
+            made = {
+                name: _frozen([(part, paths[part]) for part in parts], {part: sum_of(paths[part]) for part in parts})
+                for name, parts in files.items()
+            }
+            return _recorded(self, header, LOCAL, made, None)
+
 
 def wanted_by(tasks: Iterable[tuple[str, QaSpec]]) -> list[Wanted]:
     """The data sets of `tasks`, each config of one once."""
@@ -59,74 +128,9 @@ def splits_of(qa: QaSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((qa.train_split, qa.test_split)))
 
 
-def fetch(wanted: Wanted, *, mirror: str | None, revision: str | None, say: Say) -> Kept:
-    """Get the splits of `wanted` from the hub: of `revision`, else of the recorded one, else of the newest. Splits that
-    are there stay.
-
-    Args:
-        mirror: address in place of the hub's.
-
-    Raises:
-        ConfigError: there is no such data set, revision, config or split; or the recorded revision has other content.
-        EnvironmentUnavailable: the hub cannot be reached or asks for a token, the disk takes no files, or
-            ``huggingface_hub`` is not installed.
-    """
-    before = frozen.kept(wanted.dataset, wanted.config)
-    if before is not None and before.revision == LOCAL:
-        before = None
-    if before is not None and revision in (None, before.revision) and not _lacking(before, wanted.splits):
-        introduce(wanted, {}, say)
-        return before
-    hub = _Hub(wanted, mirror, say)
-    with kept_in(frozen.home()), hub.answers():
-        names, found = hub.listed(revision or (before.revision if before is not None else None))
-        splits = list(wanted.splits)
-        if before is not None and before.revision != found:
-            splits = list(dict.fromkeys((*splits, *before.splits)))  # of one revision, all that was there
-            before = None
-        lacking = _lacking(before, splits)
-        header = header_of(hub.text(CARD, found)) if lacking and CARD in names else {}
-        introduce(wanted, header, say)
-        files = {name: split_files(names, header, wanted.config, name, wanted.name) for name in lacking}
-        got = {
-            name: hub.file(name, found) for name in hub.counted(sorted({n for all_ in files.values() for n in all_}))
-        }
-        made = {}
-        for name, parts in files.items():
-            sums = {part: sum_of(got[part]) for part in parts}
-            if before is not None and name in before.splits:
-                _check_same(wanted, found, before.splits[name].files, sums)
-            made[name] = _frozen([(part, got[part]) for part in parts], sums)
-        return _recorded(wanted, header, found, made, before)
-
-
 def _lacking(before: Kept | None, splits: Iterable[str]) -> list[str]:
     known = before.splits if before is not None else {}
     return [name for name in splits if name not in known or known[name].damaged]
-
-
-def take(wanted: Wanted, copy: Path, *, say: Say) -> Kept:
-    """Freeze the splits of `wanted` from a folder of Parquet, JSON or CSV files; it replaces what was there.
-
-    Raises:
-        ConfigError: no such folder, or it does not have the splits.
-    """
-    if not copy.is_dir():
-        raise ConfigError(f"--from {copy}: no such folder")
-    paths = {path.relative_to(copy).as_posix(): path for path in sorted(copy.rglob("*")) if path.is_file()}
-    try:
-        header = header_of(paths[CARD].read_text(encoding="utf-8", errors="replace")) if CARD in paths else {}
-    except OSError as error:
-        raise ConfigError(f"{paths[CARD]}: cannot be read: {error.strerror or error}") from None
-    introduce(wanted, header, say)
-    where = f"--from {copy}: {wanted.name}"
-    files = {name: split_files(paths, header, wanted.config, name, where) for name in wanted.splits}
-    with kept_in(frozen.home()):
-        made = {
-            name: _frozen([(part, paths[part]) for part in parts], {part: sum_of(paths[part]) for part in parts})
-            for name, parts in files.items()
-        }
-        return _recorded(wanted, header, LOCAL, made, None)
 
 
 def introduce(wanted: Wanted, header: Mapping[str, Any], say: Say) -> None:
