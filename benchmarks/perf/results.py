@@ -43,7 +43,7 @@ from trace_bench.execution.start import plan_config  # noqa: E402
 from trace_bench.identity import seed_commitment, test_seed  # noqa: E402
 from trace_bench.records import parquet  # noqa: E402
 from trace_bench.records.reading import read_manifest, read_optional, read_rows  # noqa: E402
-from trace_bench.records.tables import write_all_tables, write_files_index  # noqa: E402
+from trace_bench.records.tables import write_files_index, write_standings, write_tables  # noqa: E402
 
 Template = tuple[list[tuple[str, str, bool]], list[dict[str, Any]], int]
 """Files of a job (name, text, whether it names the job), and its lines of the run's journal."""
@@ -168,7 +168,8 @@ def expand(template: RunLayout, run: RunLayout, jobs: int) -> None:
     ends[1] |= {"finished": len(rows)}
     lines = (dumps(one) + "\n" for one in (ends[0], *told, ends[1]))
     write_bytes(run.events, "".join(lines).encode(), durable=False)
-    write_all_tables(run, rows, read_manifest(run))
+    write_tables(run, rows, len(plan.jobs), plan.config.tags)
+    write_standings(run, rows)
     parquet.write_parquet(run.results_parquet, rows)
     write_json(run.lock, plan.lock.model_copy(update={"salt": plan.salt}))
     run.salt.unlink()

@@ -15,7 +15,7 @@ from trace_bench.analysis.bounds import cut, metric_range, normalised_range, of_
 from trace_bench.analysis.comparison import compare
 from trace_bench.analysis.comparison_groups import choose
 from trace_bench.analysis.groups import jobs_of, summarise_groups
-from trace_bench.analysis.standings import standings_of, write_standings
+from trace_bench.analysis.standings import standings_of
 from trace_bench.artifacts.contract import ObjectiveSpec
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta
@@ -23,6 +23,7 @@ from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.verify import audit
 from trace_bench.records.reading import read_rows
 from trace_bench.records.rebuild import rebuild
+from trace_bench.records.tables import write_standings
 from trace_bench.report import tables
 from trace_bench.report.content import Report, read_source
 

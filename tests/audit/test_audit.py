@@ -21,7 +21,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, Lock, ModelPrices
 from trace_bench.audit.cassette import Calls, check_usage, read_cassette
 from trace_bench.audit.claims import CLAIMS, AuditReport, Findings
-from trace_bench.audit.identity import check_prices
+from trace_bench.audit.plan import check_prices
 from trace_bench.audit.reading import MAX_LINE, Folder
 from trace_bench.audit.run import open_run
 from trace_bench.audit.secrets import OVERLAP, Scanner

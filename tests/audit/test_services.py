@@ -11,10 +11,9 @@ import pytest
 
 from tests.artifacts.samples import SERVICE_CALL
 from trace_bench.artifacts import jsonio
-from trace_bench.audit.cassette import Calls
+from trace_bench.audit.cassette import SERVICES, Calls, check_services
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Folder
-from trace_bench.audit.services import CLAIM, check_services
 
 REQUEST = {"prompt": "p"}
 HONEST = {
@@ -31,7 +30,7 @@ def checked(folder: Path, *lines: dict[str, Any]) -> Findings:
     (folder / "services.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     findings = Findings("services.jsonl")
     with Folder(folder) as files:
-        assert check_services(files, findings, CALLS)
+        check_services(files, findings, CALLS)
     return findings
 
 
@@ -40,7 +39,7 @@ def contradicted(findings: Findings) -> set[str]:
 
 
 def test_an_honest_record_is_verified(tmp_path: Path) -> None:
-    assert CLAIM not in contradicted(checked(tmp_path, HONEST, AGAIN))
+    assert SERVICES not in contradicted(checked(tmp_path, HONEST, AGAIN))
 
 
 @pytest.mark.parametrize(
@@ -57,13 +56,8 @@ def test_an_honest_record_is_verified(tmp_path: Path) -> None:
     ids=["number", "request", "usage", "no such calls", "another answer", "another phase", "no such line"],
 )
 def test_a_record_that_was_changed_is_contradicted(lines: list[dict[str, Any]], tmp_path: Path) -> None:
-    assert CLAIM in contradicted(checked(tmp_path, *lines))
+    assert SERVICES in contradicted(checked(tmp_path, *lines))
 
 
 def test_a_line_that_is_none_breaks_the_schema(tmp_path: Path) -> None:
     assert "files.schemas" in contradicted(checked(tmp_path, {"n": 1}))
-
-
-def test_a_job_that_asked_nothing_has_no_record(tmp_path: Path) -> None:
-    with Folder(tmp_path) as files:
-        assert not check_services(files, Findings("services.jsonl"), CALLS)

@@ -18,12 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from trace_bench.analysis.bounds import Objectives, normalised_range, objectives_of, recorded, within
+from trace_bench.analysis.bounds import Objectives, normalised_range, objectives_of, within
 from trace_bench.analysis.leaderboard_table import BETTER
 from trace_bench.analysis.statistics import LEVEL, Estimate, Interval, coverage_text, interval_text, means, task_sample
-from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.artifacts.writers import write_text
 from trace_bench.display.markup import markdown, markdown_text
 from trace_bench.display.table import UNPROTECTED, Table, dollars, number
 from trace_bench.records.integrity import MARK
@@ -148,20 +146,6 @@ def standings_of(
 def preload() -> None:
     """Import what the page needs: for a thread of its own while something else is waited for."""
     import_module("scipy.special")
-
-
-def write_standings(
-    run: RunLayout, rows: Sequence[Results], gaps: Sequence[str] = (), objectives: Objectives | None = None
-) -> None:
-    """``leaderboard.md`` of `rows`; equal rows give equal bytes. Not flushed: it can be rebuilt.
-
-    Args:
-        gaps: sentences about the gaps of the run (`trace_bench.records.gaps`).
-        objectives: of the jobs; None for those that `run` recorded.
-    """
-    found = standings_of(rows, objectives or recorded(run))
-    name = rows[0].run_id if rows else run.run_id
-    write_text(run.leaderboard_md, page(name, replace(found, gaps=gaps)), durable=False)
 
 
 def _standing(

@@ -1,7 +1,12 @@
-"""Checks the cassette of a job line by line, and adds up its calls."""
+"""Checks the cassette and the services of a job line by line, and adds up its calls.
+
+Tokens are added up twice: by the rules of `trace_bench.artifacts.usage`, which the gateway uses too, and by
+`_own_tokens`, which shares no code with them.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +15,8 @@ from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
-from trace_bench.artifacts.calls import SCORE_PHASE, LlmCall, Usage
+from trace_bench.artifacts import jsonio
+from trace_bench.artifacts.calls import SCORE_PHASE, LlmCall, ServiceRecord, Usage
 from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import JobMeta, ModelPrices
 from trace_bench.artifacts.usage import NO_ANSWER, Tally, is_answer, is_lost, usage_of
@@ -25,11 +31,13 @@ from trace_bench.gateway.usage import Counted, reported
 from trace_bench.secrets import MASK
 
 ANSWERS, BUDGETS, CASSETTE = "derivation.answers", "conduct.budgets", "derivation.cassette"
-PRICES, USAGE = "derivation.prices", "derivation.usage"
+PRICES, SERVICES, USAGE = "derivation.prices", "derivation.services", "derivation.usage"
 _CLOCK_SLACK = 2.0
 """Seconds by which recorded times can be off."""
 _OVERLAP = 0.02
 """Seconds between two calls below which the second may have begun before the answer to the first arrived."""
+_MAX_SUMS = 1 << 11
+"""Sums of overlapping calls beyond which these are not enumerated."""
 _LATE = re.compile(r"(\d{1,6}) LLM calls? (?:was|were) under way when the job ended")
 _OF_SERVICE = re.compile(r"(?P<call>[a-z]+-\d+-[a-z0-9-]+)-\d+")
 """Request ids of calls that a service made. Those of a sandbox are a phase and a number."""
@@ -37,19 +45,22 @@ _BUILT_IN = ("stub", "scripted")
 """Providers without prices in the lock."""
 
 
-class Spent(NamedTuple):
-    """Tokens and dollars."""
+class Made(NamedTuple):
+    """One call: when it ended and began, and the tokens and dollars that it cost."""
 
-    prompt: int = 0
-    completion: int = 0
-    usd: float = 0.0
+    ended: float
+    began: float
+    prompt: int
+    completion: int
+    usd: float
 
 
-class Group(NamedTuple):
-    """Calls that overlapped: (prompt, completion) tokens of all calls before them, and of each of them."""
+class _Line(NamedTuple):
+    """What later lines can refer to."""
 
-    before: tuple[int, int]
-    calls: tuple[tuple[int, int], ...]
+    request_hash: str
+    reused: bool
+    spent: Made
 
 
 @dataclass
@@ -58,12 +69,13 @@ class Calls:
 
     Attributes:
         usage, by_phase: as in `JobMeta`.
+        own_tokens: prompt and completion tokens, added up a second time.
         refused: lines of refused calls.
         attempts: the last attempt that made a call.
         prompt, completion, usd: the cost of its calls as reported to the job. A repeated answer counts each time.
         whole: every line could be read.
         unanswered: attempts in which a call got no answer.
-        groups: calls that overlapped, in order.
+        requested: calls that the job requested.
         late: phase and usage of calls that ended after their attempt.
         of_services: number, prompt and completion tokens of the calls that a service made, by attempt and the
             beginning of their request ids.
@@ -71,6 +83,7 @@ class Calls:
 
     usage: Usage = field(default_factory=Usage)
     by_phase: dict[str, Usage] = field(default_factory=dict)
+    own_tokens: tuple[int, int] | None = None
     lines: int = 0
     refused: int = 0
     attempts: int = 0
@@ -79,25 +92,24 @@ class Calls:
     usd: Fraction = Fraction(0)
     whole: bool = True
     unanswered: set[int] = field(default_factory=set)
-    groups: list[Group] = field(default_factory=list)
+    requested: list[Made] = field(default_factory=list)
     late: list[tuple[str, Usage]] = field(default_factory=list)
     of_services: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
 
-
-class _Line(NamedTuple):
-    """What later lines can refer to."""
-
-    request_hash: str
-    reused: bool
-    spent: Spent
-
-
-class _Interval(NamedTuple):
-    """When a call ended and began, and what it spent."""
-
-    ended: float
-    began: float
-    spent: Spent
+    def reachable(self) -> set[tuple[int, int]] | None:
+        """Prompt and completion tokens that can have been spent at some time: by all earlier calls, and by a subset of
+        calls that overlap; None if too many overlap."""
+        every, group, total, until = {(0, 0)}, {(0, 0)}, (0, 0), float("-inf")
+        for call in sorted(self.requested, key=lambda call: (call.began, call.ended)):
+            if call.began > until + _OVERLAP:
+                group = {total}
+            group |= {(prompt + call.prompt, completion + call.completion) for prompt, completion in group}
+            if len(group) > _MAX_SUMS:
+                return None
+            every |= group
+            total = (total[0] + call.prompt, total[1] + call.completion)
+            until = max(until, call.ended)
+        return every
 
 
 def read_cassette(
@@ -121,9 +133,9 @@ class _Reader:
         self._calls = Calls()
         self._tallies: dict[str, Tally] = {}
         self._total = Tally()
+        self._own = [0, 0]
         self._lines: list[_Line] = []
-        self._answers: list[_Interval] = []  # those that count in the job's budget
-        self._requested: list[_Interval] = []
+        self._answers: list[Made] = []  # those that count in the job's budget
         self._last_time = 0.0
         self._ends = {a.number: _time(a.ended_at) for a in meta.attempts if a.ended_at}
 
@@ -136,8 +148,8 @@ class _Reader:
     def result(self, *, whole: bool) -> Calls:
         calls, tallies = self._calls, self._tallies
         calls.whole = whole
-        calls.groups = _grouped(self._requested)
         calls.usage = self._total.usage()
+        calls.own_tokens = (self._own[0], self._own[1])
         calls.by_phase = {phase: tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in tallies}
         if self._meta.mode != "replay":
             self._check_budget(self._meta.budget)
@@ -151,17 +163,19 @@ class _Reader:
         phase = call.phase if call.phase in PHASES else OTHER
         self._tallies.setdefault(phase, Tally()).add(call)
         self._total.add(call)
+        for place, tokens in enumerate(_own_tokens(call)):
+            self._own[place] += tokens
         if call.attempt in self._ends and time >= self._ends[call.attempt] - _CLOCK_SLACK:
             calls.late.append((phase, usage_of([call])))
-        spent = Spent(call.prompt_tokens, call.completion_tokens, call.cost_usd)
+        spent = Made(time, time - call.latency, call.prompt_tokens, call.completion_tokens, call.cost_usd)
         if is_answer(call) and phase != SCORE_PHASE:
-            self._answers.append(_Interval(time, time - call.latency, spent))
+            self._answers.append(spent)
         if is_lost(call):  # its cost was not reported to the job
-            spent = Spent()
+            spent = Made(spent.ended, spent.began, 0, 0, 0.0)
         elif call.status == NO_ANSWER:
             calls.unanswered.add(call.attempt)
         if call.reused_from and call.reused_from < number:
-            spent = self._lines[call.reused_from - 1].spent
+            spent = Made(spent.ended, spent.began, *self._lines[call.reused_from - 1].spent[2:])
         self._lines.append(_Line(call.request_hash, call.reused_from is not None, spent))
         # The cost of a service's calls is reported with the answer of the service, also when a replay repeats that.
         of_service = _OF_SERVICE.fullmatch(call.request_id)
@@ -175,7 +189,7 @@ class _Reader:
             calls.completion += spent.completion
             calls.usd += Fraction(spent.usd)
         if not call.unasked:
-            self._requested.append(_Interval(time, time - call.latency, spent))
+            calls.requested.append(spent)
 
     # -- checks --------------------------------------------------------------------------------------------------
 
@@ -192,7 +206,7 @@ class _Reader:
 
     def _check_call(self, call: LlmCall, key: str) -> None:
         at = self._at
-        at.check(call.model == self._meta.model.id, CASSETTE, f"{key}: model", call.model, self._meta.model.id)
+        at.equal(CASSETTE, f"{key}: model", call.model, self._meta.model.id)
         if call.reused_from is not None:
             self._check_reuse(call, call.reused_from, key)
             return
@@ -204,10 +218,20 @@ class _Reader:
                 at.unknown(CASSETTE, "secrets are masked in requests")
             else:
                 at.equal(CASSETTE, f"{key}: request_hash", call.request_hash, expected)
-        if is_answer(call):
-            self._check_tokens(call, key)
-            self._check_source(call, key)
-            self._check_cost(call, key)
+        if not is_answer(call):
+            return
+        if call.request is not None and isinstance(call.response, dict) and call.status == 200:
+            stated = reported(call.request.path, call.response)
+            if stated is not None:
+                at.equal(ANSWERS, f"{key}: prompt_tokens", call.prompt_tokens, stated.prompt)
+                at.equal(ANSWERS, f"{key}: completion_tokens", call.completion_tokens, stated.completion)
+        if self._meta.mode != "replay":  # only a replay gives recorded answers
+            at.equal(CASSETTE, f"{key}: replayed_from", call.replayed_from, None)
+            at.equal(CASSETTE, f"{key}: unasked", call.unasked, False)
+        if call.replayed_from is None:
+            if call.cached:
+                at.check(not call.tries, PRICES, f"{key}: tries", len(call.tries), "none, as the answer was cached")
+            self._check_cost(call, f"{key}: cost_usd")
 
     def _check_reuse(self, call: LlmCall, number: int, key: str) -> None:
         """The line repeats the answer of an earlier line to the same request, at no cost."""
@@ -221,29 +245,8 @@ class _Reader:
         free = not (call.prompt_tokens or call.completion_tokens or call.cost_usd)
         at.check(free, CASSETTE, f"{key}: tokens", call.prompt_tokens + call.completion_tokens, 0)
 
-    def _check_tokens(self, call: LlmCall, key: str) -> None:
-        """Tokens are those of the usage in the answer, where it has one."""
-        if call.request is None or not isinstance(call.response, dict) or call.status != 200:
-            return
-        found = reported(call.request.path, call.response)
-        if found is not None:
-            self._at.equal(ANSWERS, f"{key}: prompt_tokens", call.prompt_tokens, found.prompt)
-            self._at.equal(ANSWERS, f"{key}: completion_tokens", call.completion_tokens, found.completion)
-
-    def _check_source(self, call: LlmCall, key: str) -> None:
-        """Only a replay gives recorded answers, and an answer from the response cache needed no request."""
-        if self._meta.mode != "replay":
-            for name, none in (("replayed_from", None), ("unasked", False)):
-                value = getattr(call, name)
-                self._at.check(value == none, CASSETTE, f"{key}: {name}", value, "nothing: the run is not a replay")
-        if call.cached and call.replayed_from is None:
-            self._at.check(not call.tries, PRICES, f"{key}: tries", len(call.tries), "none, as the answer was cached")
-
     def _check_cost(self, call: LlmCall, key: str) -> None:
-        at, key = self._at, f"{key}: cost_usd"
-        price = self._prices.get(call.model)
-        if call.replayed_from is not None:
-            return
+        at, price = self._at, self._prices.get(call.model)
         if call.provider in _BUILT_IN:
             at.check(price is None, PRICES, key, call.cost_usd, "no price, as no provider was paid")
             if call.provider == "stub":
@@ -256,48 +259,36 @@ class _Reader:
         close = abs(call.cost_usd - expected) <= 1e-12 * max(1.0, expected)
         if not close and not self._own_prices and call.cost_usd > 0 < expected:
             at.unknown(PRICES, "litellm computed the cost of calls, with prices that the lock does not have")
-            return
-        at.check(close, PRICES, key, call.cost_usd, expected)
+        else:
+            at.check(close, PRICES, key, call.cost_usd, expected)
 
     def _check_budget(self, budget: Budget) -> None:
         """A call may begin while what earlier calls had spent by then is below every limit. Those of scoring do not
         count."""
-        calls = self._calls
-        at, made = self._at, calls.usage.calls - calls.by_phase.get(SCORE_PHASE, Usage()).calls
+        calls, at = self._calls, self._at
+        made = calls.usage.calls - calls.by_phase.get(SCORE_PHASE, Usage()).calls
         if budget.calls is not None:
             at.check(made <= budget.calls, BUDGETS, "calls", made, f"at most {budget.calls}")
-        ended = sorted(self._answers)
+        last = max((call.began for call in self._answers), default=0.0)
+        earlier = [call for call in self._answers if call.ended < last - _CLOCK_SLACK]
+        spent = {"tokens": float(sum(call.prompt + call.completion for call in earlier)),
+                 "usd": float(sum(Fraction(call.usd) for call in earlier))}  # fmt: skip
         for name, limit in (("tokens", budget.tokens), ("usd", budget.usd)):
-            if limit is None:
-                continue
-            at.checked(BUDGETS)
-            before, place = 0.0, 0
-            for call in sorted(self._answers, key=lambda call: call.began):
-                while place < len(ended) and ended[place].ended < call.began - _CLOCK_SLACK:
-                    spent = ended[place].spent
-                    before += spent.usd if name == "usd" else spent.prompt + spent.completion
-                    place += 1
-                if before >= limit:
-                    at.wrong(BUDGETS, name, before, f"below {limit} when another call began")
-                    break
+            if limit is not None:
+                below = f"below {limit} when the last call began"
+                at.check(not earlier or spent[name] < limit, BUDGETS, name, spent[name], below)
 
 
 def _time(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
-def _grouped(calls: list[_Interval]) -> list[Group]:
-    """Group calls that overlapped."""
-    groups: list[Group] = []
-    before, group, until = (0, 0), list[tuple[int, int]](), 0.0
-    for call in sorted(calls, key=lambda call: (call.began, call.ended, call.spent)):
-        if group and call.began > until + _OVERLAP:
-            groups.append(Group(before, tuple(group)))
-            before = (before[0] + sum(c[0] for c in group), before[1] + sum(c[1] for c in group))
-            group = []
-        group.append((call.spent.prompt, call.spent.completion))
-        until = max(until, call.ended) if len(group) > 1 else call.ended
-    return [*groups, Group(before, tuple(group))] if group else groups
+def _own_tokens(call: LlmCall) -> tuple[int, int]:
+    """Prompt and completion tokens that a call adds to its job, those of discarded answers included."""
+    if call.refused or call.reused_from is not None:
+        return 0, 0
+    parts = [call, *call.tries]
+    return sum(part.prompt_tokens for part in parts), sum(part.completion_tokens for part in parts)
 
 
 def check_usage(meta: JobMeta, calls: Calls, at: Findings) -> None:
@@ -310,6 +301,8 @@ def check_usage(meta: JobMeta, calls: Calls, at: Findings) -> None:
         at.unknown(USAGE, "a cassette was damaged when its job began")
         return
     at.checked(USAGE, len(Usage.model_fields))
+    if calls.own_tokens is not None:
+        at.equal(USAGE, "tokens", [calls.usage.prompt_tokens, calls.usage.completion_tokens], calls.own_tokens)
     missed = sum(int(match[1]) for warning in meta.warnings if (match := _LATE.match(warning)))
     pairs = [("usage", meta.usage, calls.usage, [usage for _, usage in calls.late])]
     for phase in dict.fromkeys((*meta.usage_by_phase, *calls.by_phase)):
@@ -325,3 +318,25 @@ def check_usage(meta: JobMeta, calls: Calls, at: Findings) -> None:
                 at.unknown(USAGE, "calls were in progress when a job ended")
             else:
                 at.wrong(USAGE, f"{name}.{key}", found, expected)
+
+
+def check_services(folder: Folder, at: Findings, calls: Calls) -> None:
+    """Check the requests of a job to services of the host, and the model calls of these services."""
+    lines: list[ServiceRecord] = []
+    for number, line in JsonLines(folder, at, partial(parse_model, ServiceRecord), schema="service_call"):
+        key = f"line {number}"
+        at.equal(SERVICES, f"{key}: n", line.n, number)
+        if line.request:
+            expected = hashlib.sha256(jsonio.canonical([line.service, line.request])).hexdigest()
+            at.equal(SERVICES, f"{key}: request_hash", line.request_hash, expected)
+        if line.reused_from is not None:
+            source = lines[line.reused_from - 1] if 0 < line.reused_from <= len(lines) else None
+            if source is None or source.request_hash != line.request_hash or source.phase != line.phase:
+                at.wrong(SERVICES, f"{key}: reused_from", line.reused_from, "a line with the same request and phase")
+            elif source.answer != line.answer:
+                at.wrong(SERVICES, f"{key}: answer", "another answer", f"that of line {source.n}")
+        elif line.usage and calls.whole:
+            made = calls.of_services.get((line.attempt, f"{line.request_id}-{line.service}"), (0, 0, 0))
+            for name, value in zip(("llm_calls", "prompt_tokens", "completion_tokens"), made, strict=True):
+                at.equal(SERVICES, f"{key}: usage.{name}", line.usage.get(name), value)
+        lines.append(line)

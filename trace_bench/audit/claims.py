@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import BaseModel
 
 from trace_bench.artifacts.audits import AuditReport, Claim, Evidence, Verdict
 from trace_bench.display.text import clean_line
@@ -124,22 +126,38 @@ class Findings:
         return ok
 
     def equal(self, claim: str, key: str, found: Any, expected: Any) -> bool:
-        """Check that two values are equal as JSON (`same`)."""
-        return self.check(same(found, expected), claim, key, found, expected)
+        """Check that two values are equal as JSON: tuples are lists, numbers are equal by value, and true is not 1."""
+        one, other = as_json(found), as_json(expected)
+        return self.check(_same(one, other), claim, key, one, other)
+
+    def equal_fields(self, claim: str, prefix: str, found: Any, expected: Any, names: Iterable[str]) -> None:
+        """Check that two values are equal in each of the attributes `names`."""
+        for name in names:
+            self.equal(claim, f"{prefix}{name}", getattr(found, name), getattr(expected, name))
 
     def claims(self) -> tuple[Claim, ...]:
         """The verdicts on all claims, in order."""
         return tuple(_verdict_on(name, entry) for name, entry in self._entries.items())
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal as JSON: tuples are lists, numbers are equal by value, and true is not 1."""
+def as_json(value: object) -> Any:
+    """Return `value` with models as mappings, also inside of mappings and lists."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    return value
+
+
+def _same(a: Any, b: Any) -> bool:
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     return bool(a == b)
 
 

@@ -1,51 +1,28 @@
-"""Checks how jobs were run: controls, limits, budgets, seeds, attempts, and the journal."""
+"""Checks how jobs were run: controls, hosts, budgets, attempts, the journal, and the salt of held-out data."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
 
-from trace_bench.artifacts.contract import Budget
 from trace_bench.artifacts.records import ControlRecord, JobMeta, Results
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
-from trace_bench.audit.run import AuditedRun, as_json, seconds_of
+from trace_bench.audit.run import AuditedRun, seconds_of
 from trace_bench.config.models import SandboxConfig
-from trace_bench.errors import TraceBenchError
 from trace_bench.identity import salt_commitment, seed_commitment, test_seed
-from trace_bench.planning.prepare import Material, prepare
 from trace_bench.records.rows import is_final, was_cut
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER
 
 ATTEMPTS, BUDGETS, CONTROL, JOURNAL = "conduct.attempts", "conduct.budgets", "conduct.controls", "conduct.journal"
-LIMITS, SALT, SCRIPTS, SEEDS, TEST_SEEDS = (
-    "conduct.limits", "held_out.salt", "conduct.scripts", "conduct.seeds", "held_out.seeds"
-)  # fmt: skip
+SALT, SCRIPTS, TEST_SEEDS = "held_out.salt", "conduct.scripts", "held_out.seeds"
 _CLOCK_SLACK = 2.0
 """Seconds by which recorded times of one clock can be off."""
 _SECONDS_GRACE = 60.0
 """Seconds that training can take beyond its budget: until the trainer next checks whether to stop, or is killed."""
-_PLANNED = (
-    "score_direction", "tolerance", "timing_sensitive", "variant", "raw_params", "params", "optimizer", "guide",
-    "guide_kwargs", "logger", "mode", "model", "limits", "objective", "eval_kwargs", "trainer_id", "suite", "task_id",
-    "integrity",
-)  # fmt: skip
-"""Fields of a job's record that follow from the config and the task."""
-
-
-class _Backend:
-    """The properties of a backend that `prepare` reads."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.integrity = "unprotected" if name == "local" else "protected"
-
-
 # ------------------------------------------------------------------------------------------------------- one job
 
 
-def _check_controls(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
+def _check_controls(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
     local = meta.backend == "local"
     protected = local and meta.integrity != "unprotected"
     at.check(not protected, CONTROL, "integrity", meta.integrity, "unprotected: backend local protects nothing")
@@ -85,7 +62,7 @@ def _check_missing_control(
         at.remark(CONTROL, f"{name} was not in force for some jobs: {why}")
 
 
-def _check_hosts(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
+def _check_hosts(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
     """The host of the job is that of its last attempt, and ``env.json`` describes the hosts of the last controller."""
     if meta.attempts:
         at.equal(CONTROL, "host", meta.host, meta.attempts[-1].host)
@@ -103,47 +80,7 @@ def _check_hosts(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findin
             at.wrong(CONTROL, f"attempts[{attempt.number}].host", attempt.host, ", ".join(map(str, hosts)) or None)
 
 
-def _check_plan(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
-    """The record matches the one that `prepare` makes from the config."""
-    config = run.config
-    if config is not None:
-        budget = Budget(**config.budget.model_dump(exclude={"run"}))
-        at.equal(LIMITS, "budget", meta.budget.model_dump(), budget.model_dump())
-        at.check(meta.seed in config.seeds, SEEDS, "seed", meta.seed, list(config.seeds))
-    job, task = run.expanded.get(meta.job_id), run.tasks.get(meta.task_id)
-    if job is None or task is None or config is None or meta.image is None:
-        at.unknown(LIMITS, run.why_not_expanded or run.why_differs() or "a job is not of the config")
-        return
-    # Independent of the seed: the jobs of a configuration share these objects.
-    configuration = (id(job.params), id(job.model), id(job.eval_kwargs), job.task_id, job.trainer_id, meta.backend)
-    planned = run.planned.get(configuration)
-    try:
-        if planned is None:
-            plan = prepare(
-                job,
-                Material(task, b""),
-                meta.image,
-                meta.fingerprint,
-                config=config,
-                run_id=meta.run_id,
-                salt="",
-                backend=_Backend(meta.backend),  # type: ignore[arg-type]
-                created=meta.created_at,
-            )
-            planned = run.planned[configuration] = {name: as_json(getattr(plan.meta, name)) for name in _PLANNED}
-    except (TraceBenchError, OSError) as error:
-        at.unknown(LIMITS, f"a job cannot be planned here: {error}")
-        return
-    for name, expected in planned.items():
-        found = as_json(getattr(meta, name))
-        claim = CONTROL if name == "integrity" else LIMITS
-        if found != expected and (why := run.why_differs(meta.task_id)):
-            at.unknown(claim, why)
-        else:
-            at.check(found == expected, claim, name, found, expected)
-
-
-def _check_budget(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
+def _check_budget(meta: JobMeta, row: Results | None, at: Findings) -> None:
     if row is None:
         return
     for name, spent in (("evaluations", row.evaluations), ("calls", row.llm_calls - (row.scoring_calls or 0))):
@@ -156,7 +93,7 @@ def _check_budget(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findi
         at.check(ok, BUDGETS, "train_seconds", seconds, f"at most {limit}")
 
 
-def _check_attempts(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
+def _check_attempts(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
     """Attempts follow each other, lie inside the time of the run, and are as many as the journal says."""
     journal, numbers = run.journal, [attempt.number for attempt in meta.attempts]
     last_number, last_end = 0, seconds_of(journal.first)
@@ -183,7 +120,7 @@ def _check_attempts(run: AuditedRun, meta: JobMeta, row: Results | None, at: Fin
         at.wrong(ATTEMPTS, "attempts", numbers, "all attempts, from 1 on")
 
 
-def _check_test_seed(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
+def _check_test_seed(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
     if run.lock is None or run.lock.salt is None:
         at.unknown(TEST_SEEDS, "the salt is not published")
     elif meta.test_seed_commitment is None:
@@ -193,10 +130,13 @@ def _check_test_seed(run: AuditedRun, meta: JobMeta, row: Results | None, at: Fi
         at.equal(TEST_SEEDS, "test_seed_commitment", meta.test_seed_commitment, expected)
 
 
-CONDUCT_CHECKS: tuple[Callable[[AuditedRun, JobMeta, Results | None, Findings], None], ...] = (
-    _check_controls, _check_hosts, _check_plan, _check_budget, _check_attempts, _check_test_seed,
-)  # fmt: skip
-"""The checks of a job that has a record, and may have a row."""
+def check_conduct(run: AuditedRun, meta: JobMeta, row: Results | None, at: Findings) -> None:
+    """Check a job that has a record, and can have a row."""
+    _check_controls(run, meta, at)
+    _check_hosts(run, meta, at)
+    _check_budget(meta, row, at)
+    _check_attempts(run, meta, at)
+    _check_test_seed(run, meta, at)
 
 
 def check_journal_of(run: AuditedRun, row: Results) -> None:
@@ -269,22 +209,6 @@ def check_run_budget(run: AuditedRun) -> None:
     if config is not None and config.mode != "replay" and (limit := config.budget.run.calls) is not None:
         spent = sum(row.llm_calls for row in run.rows.values())
         run.at(run.layout.summary).check(spent <= limit, BUDGETS, "llm_calls", spent, f"at most {limit}")
-
-
-def check_seeds(run: AuditedRun) -> None:
-    """Every configuration was run with every seed of the config."""
-    if run.config is None or run.manifest is None:
-        run.findings.unknown(SEEDS, "the config cannot be read")
-        return
-    seeds: dict[str, list[int]] = {}
-    for entry in run.entries.values():
-        configuration: tuple[Any, ...] = (
-            entry.task_id, entry.eval_kwargs, entry.trainer_id, entry.raw_params, entry.variant, entry.model,
-            entry.resolved_trainer_kwargs, entry.resolved_optimizer_kwargs,
-        )  # fmt: skip
-        seeds.setdefault(repr(configuration), []).append(entry.seed)
-    for found in seeds.values():
-        run.at(run.layout.manifest).equal(SEEDS, "seeds", sorted(found), sorted(run.config.seeds))
 
 
 def check_scripts(run: AuditedRun) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -11,16 +11,15 @@ from trace_bench.artifacts.jsonio import dumps, loads
 from trace_bench.artifacts.outputs import HistoryLine, States, WorkerResult
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.yamlio import dump_state
-from trace_bench.audit.cassette import Calls, Group
+from trace_bench.audit.cassette import Calls
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Folder, JsonLines, Unreadable, parse_model, parse_state
+from trace_bench.audit.scores import mean
+from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import scoring_used_model
-from trace_bench.worker.objective import finite_mean
 
 HISTORY, STATES = "derivation.history", "derivation.states"
 _GROWING = ("evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds")
-_MAX_GROUP = 10
-"""Overlapping calls beyond which the sums of all subsets are too many."""
 _MAX_SPENT = 10_000
 _NO_ROOM = "/out had no room"
 """Beginning of the warning that lines or states are missing."""
@@ -59,21 +58,20 @@ def read_history(folder: Folder, at: Findings, meta: JobMeta, saved: Mapping[str
     lines = JsonLines(folder, at, partial(parse_model, HistoryLine), schema="history", claim=HISTORY)
     for number, line in lines:
         key = f"line {number}"
+        at.checked(HISTORY)
         for name in _GROWING if history.last is not None else ():
             now, before = getattr(line, name), getattr(history.last, name)
             if now < before:
                 at.wrong(HISTORY, f"{key}: {name}", now, f"{before} or more")
-        at.checked(HISTORY)
         if len(history.spent) < _MAX_SPENT:
             history.spent.setdefault((line.prompt_tokens, line.completion_tokens), number)
         if number == 1:
             history.initial = line.parameters
         if line.comparable and (history.best is None or sign * line.score > sign * history.best.score):
             history.best = line
-        if meta.objective.mode != "pareto":
-            best = line.score if history.best is None else history.best.score
-            if line.best_score != best:
-                at.wrong(HISTORY, f"{key}: best_score", line.best_score, best)
+        best = line.score if history.best is None else history.best.score
+        if meta.objective.mode != "pareto" and line.best_score != best:
+            at.wrong(HISTORY, f"{key}: best_score", line.best_score, best)
         for kind, state in saved.items():
             if line.parameters == state:
                 history.holds_best = history.holds_best or kind == "best"
@@ -84,62 +82,48 @@ def read_history(folder: Folder, at: Findings, meta: JobMeta, saved: Mapping[str
     return history
 
 
-def check_spent(history: History, row: Results, result: WorkerResult, calls: Calls, meta: JobMeta, at: Findings
-                ) -> None:  # fmt: skip
-    """Compare what the history says was spent with the row and the cassette.
+def check_history(
+    history: History, states: States | None, row: Results, result: WorkerResult, calls: Calls, meta: JobMeta,
+    at: Findings,
+) -> None:  # fmt: skip
+    """Compare a history with the row, the cassette, the saved states and the official scores."""
+    if history.last is not None:
+        _check_spent(history, history.last, row, result, calls, meta, at)
+        if states is not None and history.whole:
+            _check_saved(history, history.last, states, result, at)
+    _check_seen_scores(history, result, meta, at)
 
-    The last line states no more than these. Where every call had ended by then, it states exactly the same.
-    """
-    last = history.last
-    if last is None:
-        return
+
+def _check_spent(
+    history: History, last: HistoryLine, row: Results, result: WorkerResult, calls: Calls, meta: JobMeta, at: Findings
+) -> None:
+    """The last line states no more than row and cassette. Where every call had ended by then, it states the same."""
     most = f"at most {row.evaluations}"
     at.check(last.evaluations <= row.evaluations, HISTORY, "last line: evaluations", last.evaluations, most)
     if not calls.whole or calls.lines == 0:
         return
     # The calls of a service count when its answer arrives, and can overlap other calls.
-    no_services = not calls.of_services
-    one_attempt = calls.attempts == 1 and len(meta.attempts) == 1
-    exact = no_services and one_attempt and last.llm_calls == result.llm_calls
+    one_after_another = not calls.of_services and calls.attempts == len(meta.attempts) == 1
+    exact = one_after_another and last.llm_calls == result.llm_calls
     usd = float(calls.usd)
-    rounding = 1e-9 * max(usd, 1e-6)
     sums = (("prompt_tokens", calls.prompt, 0.0), ("completion_tokens", calls.completion, 0.0),
-            ("cost_usd", usd, rounding))  # fmt: skip
+            ("cost_usd", usd, 1e-9 * max(usd, 1e-6)))  # fmt: skip
     for name, expected, slack in sums:
         found = getattr(last, name)
         if found > expected + slack or (exact and found < expected - slack):
             at.wrong(HISTORY, f"last line: {name}", found, expected if exact else f"at most {expected}")
-    if no_services and one_attempt and meta.mode != "replay":
-        for (prompt, completion), number in history.spent.items():
-            if not _is_reachable(prompt, completion, calls.groups):
-                key = f"line {number}: prompt_tokens, completion_tokens"
-                at.wrong(HISTORY, key, [prompt, completion], "the sums of calls by then")
+    reachable = calls.reachable() if one_after_another and meta.mode != "replay" else None
+    for spent, number in history.spent.items() if reachable is not None else ():
+        if reachable is not None and spent not in reachable:
+            key = f"line {number}: prompt_tokens, completion_tokens"
+            at.wrong(HISTORY, key, list(spent), "the sums of calls by then")
 
 
-def _is_reachable(prompt: int, completion: int, groups: Sequence[Group]) -> bool:
-    """Whether so many tokens can be spent at some time: by all calls of some groups, and a subset of the next."""
-    for group in groups:
-        if len(group.calls) > _MAX_GROUP:
-            return True  # too many subsets
-        rest = (prompt - group.before[0], completion - group.before[1])
-        if rest[0] < 0:
-            return False
-        sums = {(0, 0)}
-        for one, other in group.calls:
-            sums |= {(a + one, b + other) for a, b in sums}
-        if rest in sums:
-            return True
-    return not groups and not prompt and not completion
-
-
-def check_seen_scores(history: History, result: WorkerResult, meta: JobMeta, at: Findings) -> None:
+def _check_seen_scores(history: History, result: WorkerResult, meta: JobMeta, at: Findings) -> None:
     """The score that the search saw for a saved state, on all examples of the selection split, is the score that the
     scorer found. A job where these differ has a flag."""
-    if (
-        "claim_differs" in meta.integrity_report.flags
-        or meta.timing_sensitive
-        or scoring_used_model(meta.usage_by_phase)
-    ):
+    flagged = "claim_differs" in meta.integrity_report.flags
+    if flagged or meta.timing_sensitive or scoring_used_model(meta.usage_by_phase):
         return
     for kind, (number, seen) in history.seen.items():
         scores = getattr(result.scores, kind)
@@ -147,46 +131,13 @@ def check_seen_scores(history: History, result: WorkerResult, meta: JobMeta, at:
             continue
         split = "train" if scores.validate_ is None else "validate"
         sizes = [abs(example.score) for example in scores.examples if example.split == split]
-        allowed = (meta.tolerance + 1e-12 * len(sizes)) * finite_mean(sizes) if sizes else 0.0
+        allowed = (meta.tolerance + 1e-12 * len(sizes)) * mean(sizes) if sizes else 0.0
         close = abs(seen - scores.selection) <= 2 * allowed
         at.check(close, HISTORY, f"line {number}: score", seen, scores.selection)
 
 
-def check_state_file(folder: Folder, at: Findings, expected: dict[str, Any] | None) -> bool:
-    """Compare a published state with what the sandbox returned. Returns whether its schema was checked."""
-    at.checked(STATES)
-    try:
-        data = folder.data(at.file)
-    except Unreadable as error:
-        at.wrong(STATES, found=str(error), expected="a state")
-        return False
-    if data is None or expected is None:
-        if data is not None or expected is not None:
-            at.wrong(STATES, found=None if data is None else "a state", expected=expected)
-    elif data != _yaml_of(dumps(expected)):
-        try:
-            found = parse_state(data)
-        except Unreadable as error:
-            at.wrong("files.schemas", found=str(error), expected="state")
-            return True
-        if found != expected or [type(value) for value in found.values()] != [type(expected[name]) for name in found]:
-            at.wrong(STATES, found=found, expected=expected)
-    return data is not None
-
-
-@lru_cache(maxsize=16)
-def _yaml_of(state: str) -> bytes:
-    """The file of a state that is given as JSON; empty if there is none."""
-    try:
-        return dump_state(loads(state)).encode()
-    except (ValueError, RecursionError):
-        return b""
-
-
-def check_saved(history: History, states: States | None, result: WorkerResult, at: Findings) -> None:
+def _check_saved(history: History, last: HistoryLine, states: States, result: WorkerResult, at: Findings) -> None:
     """Compare the saved states with the first and the best state of the history."""
-    if states is None or not history.whole or history.last is None:
-        return
     if any(warning.startswith(_NO_ROOM) for warning in result.warnings):
         at.unknown(STATES, "a sandbox had no room for all of its lines and states")
         return
@@ -197,6 +148,34 @@ def check_saved(history: History, states: States | None, result: WorkerResult, a
     if not history.holds_best:
         for claim in (STATES, HISTORY):  # either of them was changed
             at.wrong(claim, "best", states.best, "a state of the history")
-    claimed, best = result.integrity.claims.get("best"), history.last.best_score
-    if claimed is not None and claimed.score != best:
-        at.wrong(STATES, "integrity.claims.best.score", claimed.score, best)
+    claimed = result.integrity.claims.get("best")
+    if claimed is not None and claimed.score != last.best_score:
+        at.wrong(STATES, "integrity.claims.best.score", claimed.score, last.best_score)
+
+
+def check_state_file(folder: Folder, at: Findings, expected: dict[str, Any] | None) -> None:
+    """Compare a published state with what the sandbox returned."""
+    at.checked(STATES)
+    try:
+        data = folder.data(at.file)
+        same = data is not None and expected is not None and data == _yaml_of(dumps(expected))
+        found = None if data is None or same else parse_state(data)
+    except Unreadable as error:
+        for claim in (STATES, "files.schemas"):
+            at.wrong(claim, found=str(error), expected="a state")
+        return
+    if (data is None) != (expected is None):
+        at.wrong(STATES, found=None if data is None else "a state", expected=expected)
+    elif found is not None and expected is not None:
+        types = [[type(state.get(name)) for name in expected] for state in (found, expected)]
+        if found != expected or types[0] != types[1]:
+            at.wrong(STATES, found=found, expected=expected)
+
+
+@lru_cache(maxsize=16)
+def _yaml_of(state: str) -> bytes:
+    """The file of a state that is given as JSON; empty if there is none."""
+    try:
+        return dump_state(loads(state)).encode()
+    except (HarnessError, ValueError, RecursionError):
+        return b""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -16,20 +15,19 @@ from trace_bench.artifacts.layout import RESULT, STATES, JobLayout
 from trace_bench.artifacts.outputs import Failure, Scores, States, WorkerResult
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.audit import cassette, history, scores
-from trace_bench.audit.claims import Findings, same
-from trace_bench.audit.conduct import CONDUCT_CHECKS, check_journal_of
-from trace_bench.audit.identity import check_job_identity
+from trace_bench.audit.claims import Findings
+from trace_bench.audit.conduct import check_conduct, check_journal_of
+from trace_bench.audit.plan import check_job_identity, check_planned
 from trace_bench.audit.reading import Unreadable
-from trace_bench.audit.run import AuditedRun, as_json
-from trace_bench.audit.services import check_services
+from trace_bench.audit.run import AuditedRun
 from trace_bench.errors import Boundary
+from trace_bench.records.derivation import derive_row
 from trace_bench.records.gaps import problem_of
 from trace_bench.records.integrity import integrity_report, is_withheld, job_integrity
 from trace_bench.records.pareto import pareto_front
-from trace_bench.records.rows import results_row
 from trace_bench.secrets import MASK
 
-INTEGRITY, PLACES, RECORD, RESULTS = "derivation.integrity", "files.places", "derivation.record", "derivation.results"
+PLACES, RECORD, RESULTS = "files.places", "derivation.record", "derivation.results"
 PARETO, PRICES, SECONDS = "derivation.pareto", "derivation.prices", "derivation.seconds"
 M = TypeVar("M", bound=BaseModel)
 _NOT_EXACT = frozenset({"time_seconds", "cost_usd"})
@@ -38,28 +36,33 @@ _HOST_FAILURES = frozenset({"sandbox_stopped", "not_recorded", "damaged_cassette
 _SCORES = ("score_initial", "score_final", "score_best", "score_test", "score_claimed", "hypervolume")
 
 
-def check_job(run: AuditedRun, layout: JobLayout) -> frozenset[str]:
+def check_job(run: AuditedRun, layout: JobLayout) -> set[str]:
     """Check one job; returns the files whose schemas were checked on the way."""
     job = AuditedJob(run, layout)
     row = job.model(Results, layout.results)
     if row is not None:
         run.rows[layout.job_id] = row
-    _check_places(job, row)
+    if run.manifest is not None and layout.job_id not in run.entries:
+        for claim in (PLACES, "tables.manifest"):
+            run.at(layout.root).wrong(claim, found=layout.job_id, expected="a job of the manifest")
+    if job.record is not None:
+        job.check_ids(layout.meta, job.record)
+    if row is not None:
+        job.check_ids(layout.results, row)
     if job.record is None:
         if row is not None:
             job.at_meta.wrong(RESULTS, found=None, expected="the job's record")
-        return frozenset(job.read)
+        return job.read
     _check_attempt_rows(job)
     _check_calls(job)
     check_job_identity(run, job.meta, job.at_meta)
-    for check in CONDUCT_CHECKS:
-        check(run, job.meta, row, job.at_meta)
+    check_planned(run, job.meta, job.at_meta)
+    check_conduct(run, job.meta, row, job.at_meta)
     if row is not None:
         check_journal_of(run, row)
         if job.meta.job_id == layout.job_id:
-            for check_row in ROW_CHECKS:
-                check_row(job, row)
-    return frozenset(job.read)
+            _check_row(job, row)
+    return job.read
 
 
 @dataclass
@@ -94,18 +97,15 @@ class AuditedJob:
 
     @cached_property
     def calls(self) -> cassette.Calls:
-        self.mark_read(self.layout.cassette)
         prices = self.run.lock.prices if self.run.lock is not None else {}
         models = [self.run.config.llm, *self.run.config.llms] if self.run.config is not None else []
         own = any(llm is not None and llm.name == self.meta.model.id and llm.prices is not None for llm in models)
-        return cassette.read_cassette(self.run.folder, self.run.at(self.layout.cassette), self.meta, prices, own)
+        return cassette.read_cassette(self.run.folder, self.at(self.layout.cassette), self.meta, prices, own)
 
     @cached_property
     def history(self) -> history.History:
-        self.mark_read(self.layout.state_history)
-        kinds = ("initial", "best", "final")
-        saved = {k: state for k in kinds if self.states is not None and (state := getattr(self.states, k)) is not None}
-        return history.read_history(self.run.folder, self.run.at(self.layout.state_history), self.meta, saved)
+        saved = {k: s for k in scores.KINDS if self.states is not None and (s := getattr(self.states, k)) is not None}
+        return history.read_history(self.run.folder, self.at(self.layout.state_history), self.meta, saved)
 
     @cached_property
     def front(self) -> ParetoFront | None:
@@ -125,21 +125,14 @@ class AuditedJob:
     def at_meta(self) -> Findings:
         return self.run.at(self.layout.meta)
 
-    @property
-    def at_row(self) -> Findings:
-        return self.run.at(self.layout.results)
-
-    @property
-    def has_ended(self) -> bool:
-        return self.meta.status in ("ok", "failed", "skipped")
-
-    def mark_read(self, path: Path) -> None:
+    def at(self, path: Path) -> Findings:
+        """The findings on a file whose schema is checked while it is read."""
         self.read.add(self.run.path(path))
+        return self.run.at(path)
 
     def model(self, model: type[M], path: Path) -> M | None:
         """A file that is checked against its schema; None if it does not exist or does not fit."""
-        self.mark_read(path)
-        at = self.run.at(path)
+        at = self.at(path)
         at.checked("files.schemas")
         try:
             return self.run.folder.model(model, at.file)
@@ -150,16 +143,6 @@ class AuditedJob:
     def check_ids(self, path: Path, record: JobMeta | Results) -> None:
         self.run.at(path).equal(PLACES, "job_id", record.job_id, self.layout.job_id)
         self.run.at(path).equal(PLACES, "run_id", record.run_id, self.run.run_id)
-
-
-def _check_places(job: AuditedJob, row: Results | None) -> None:
-    job_id = job.layout.job_id
-    if job.run.manifest is not None and job_id not in job.run.entries:
-        for claim in (PLACES, "tables.manifest"):
-            job.run.at(job.layout.root).wrong(claim, found=job_id, expected="a job of the manifest")
-    for path, record in ((job.layout.meta, job.record), (job.layout.results, row)):
-        if record is not None:
-            job.check_ids(path, record)
 
 
 # ------------------------------------------------------------------------------------------------ attempts and calls
@@ -202,52 +185,43 @@ def _check_calls(job: AuditedJob) -> None:
         at.unknown(PRICES, "no file shows whether an answer came from the response cache")
 
 
-# --------------------------------------------------------------------------------------------- checks of ended jobs
+# ------------------------------------------------------------------------------------------ a job that has a row
 
 
-def _check_usage(job: AuditedJob, row: Results) -> None:
-    cassette.check_usage(job.meta, job.calls, job.at_meta)
-    if check_services(job.run.folder, job.run.at(job.layout.services), job.calls):
-        job.mark_read(job.layout.services)
-
-
-def _check_history(job: AuditedJob, row: Results) -> None:
-    at, result, layout = job.run.at(job.layout.state_history), job.result, job.layout
-    for kind, path in (("initial", layout.initial_state), ("best", layout.best_state), ("final", layout.final_state)):
+def _check_row(job: AuditedJob, row: Results) -> None:
+    """Derive the job again from what its sandbox returned, and compare."""
+    run, layout, meta, result = job.run, job.layout, job.meta, job.result
+    cassette.check_usage(meta, job.calls, job.at_meta)
+    cassette.check_services(run.folder, job.at(layout.services), job.calls)
+    for kind, path in zip(scores.KINDS, (layout.initial_state, layout.best_state, layout.final_state), strict=True):
         expected = getattr(job.states, kind) if job.states is not None else None
-        if history.check_state_file(job.run.folder, job.run.at(path), expected):
-            job.mark_read(path)
+        history.check_state_file(run.folder, job.at(path), expected)
+    scores.check_events(run.folder, job.at(layout.events), result)
     if result is not None:
-        history.check_spent(job.history, row, result, job.calls, job.meta, at)
-        history.check_saved(job.history, job.states, result, at)
-        history.check_seen_scores(job.history, result, job.meta, at)
+        at = run.at(layout.state_history)
+        history.check_history(job.history, job.states, row, result, job.calls, meta, at)
+        scores.check_scores(result, meta.objective, run.at(job.last_out / RESULT))
+    _check_front(job)
+    _check_record(job)
+    _check_integrity(job, row)
+    _check_columns(job, row)
+    _check_yardstick(job, row)
+    _check_seconds(job, row)
 
 
-def _check_front(job: AuditedJob, row: Results) -> None:
-    path = job.layout.pareto
+def _check_front(job: AuditedJob) -> None:
     if not job.history.whole:
         return
-    at, found, expected = job.run.at(path), job.model(ParetoFront, path), job.front
+    at, found, expected = job.run.at(job.layout.pareto), job.model(ParetoFront, job.layout.pareto), job.front
     at.checked(PARETO)
-    if found is None or expected is None:
-        if found is not expected:
-            at.wrong(PARETO, found=found and "a front", expected=expected and "a front")
-        return
-    at.equal(PLACES, "job_id", found.job_id, job.layout.job_id)
-    for name in ParetoFront.model_fields:
-        one, other = getattr(found, name), getattr(expected, name)
-        if one != other:
-            at.wrong(PARETO, name, as_json(one), as_json(other))
+    if found is not None and expected is not None:
+        at.equal(PLACES, "job_id", found.job_id, job.layout.job_id)
+        at.equal_fields(PARETO, "", found, expected, ParetoFront.model_fields)
+    elif found is not expected:
+        at.wrong(PARETO, found=found and "a front", expected=expected and "a front")
 
 
-def _check_scores(job: AuditedJob, row: Results) -> None:
-    if scores.check_events(job.run.folder, job.run.at(job.layout.events), job.result):
-        job.mark_read(job.layout.events)
-    if job.result is not None:
-        scores.check_scores(job.result, job.meta.objective, job.run.at(job.last_out / RESULT))
-
-
-def _check_record(job: AuditedJob, row: Results) -> None:
+def _check_record(job: AuditedJob) -> None:
     """The outcome in the record is that of the last attempt and of its result."""
     at, meta, result = job.at_meta, job.meta, job.result
     if not meta.attempts:
@@ -255,19 +229,18 @@ def _check_record(job: AuditedJob, row: Results) -> None:
         return
     last = meta.attempts[-1]
     at.equal(RECORD, "status", meta.status, _status_after(last.status))
-    at.equal(RECORD, "failure", as_json(meta.failure), as_json(last.failure))
+    at.equal(RECORD, "failure", meta.failure, last.failure)
     ok = meta.failure is None and result is not None and result.status == "ok"
     at.equal(RECORD, "status", meta.status, "ok" if ok else "failed")
     if result is None:
         return
-    at.equal(RECORD, "stop_reason", meta.stop_reason, result.stop_reason)
-    at.equal(RECORD, "stop_point", as_json(meta.stop_point), as_json(result.stop_point))
+    at.equal_fields(RECORD, "", meta, result, ("stop_reason", "stop_point"))
     _check_failure(job, meta.failure, result.failure)
     missing = [w for w in result.warnings if w not in meta.warnings and MASK not in "".join(meta.warnings)]
     if missing:
         at.wrong(RECORD, "warnings", list(meta.warnings), missing)
     if last.evidence is not None and last.evidence.worker is not None:
-        at.equal(RECORD, "evidence.worker", as_json(last.evidence.worker), as_json(result.evidence))
+        at.equal(RECORD, "evidence.worker", last.evidence.worker, result.evidence)
 
 
 def _check_failure(job: AuditedJob, found: Failure | None, expected: Failure | None) -> None:
@@ -285,30 +258,28 @@ def _check_failure(job: AuditedJob, found: Failure | None, expected: Failure | N
 
 
 def _check_integrity(job: AuditedJob, row: Results) -> None:
-    meta, result = job.meta, job.result
-    if job.has_ended:
-        at, flags = job.at_row, integrity_report(result, meta.tolerance, comparable=False).flags
+    meta, result, at = job.meta, job.result, job.run.at(job.layout.results)
+    if meta.status in ("ok", "failed", "skipped"):
+        flags = integrity_report(result, meta.tolerance, comparable=False).flags
         missing = sorted(set(flags) - set(row.integrity_flags.split()))
         at.check(not missing, "integrity.flags", "integrity_flags", row.integrity_flags, missing)
         at.checked("integrity.withheld")
         if is_withheld(meta.failure, meta.integrity_report) or "scorer_changed" in flags:
             for name in _SCORES:
-                if getattr(row, name) is not None:
-                    at.wrong("integrity.withheld", name, getattr(row, name), None)
+                at.equal("integrity.withheld", name, getattr(row, name), None)
     if not meta.attempts:
         return
     if result is not None and meta.failure is not None and meta.failure.kind == "not_recorded":
         result = result.model_copy(update={"scores": Scores()})
-    expected = job_integrity(result, meta, meta.usage_by_phase)
-    for name in type(expected).model_fields:
-        one, other = getattr(meta.integrity_report, name), getattr(expected, name)
-        job.at_meta.equal(INTEGRITY, f"integrity_report.{name}", as_json(one), as_json(other))
+    expected, claim = job_integrity(result, meta, meta.usage_by_phase), "derivation.integrity"
+    fields = type(expected).model_fields
+    job.at_meta.equal_fields(claim, "integrity_report.", meta.integrity_report, expected, fields)
 
 
 def _check_columns(job: AuditedJob, row: Results) -> None:
     """The row follows from record, result, calls and history."""
-    at, meta = job.at_row, job.meta
-    if not job.has_ended:
+    at, meta = job.run.at(job.layout.results), job.meta
+    if meta.status not in ("ok", "failed", "skipped"):
         at.wrong(RESULTS, "status", row.status, meta.status)
         return
     # The record does not count calls that ended after the job, and the cassette not all refused calls.
@@ -316,11 +287,8 @@ def _check_columns(job: AuditedJob, row: Results) -> None:
     damaged = meta.failure is not None and meta.failure.kind == "damaged_cassette"
     if damaged or any("under way when the job ended" in warning for warning in meta.warnings):
         usage = meta.usage
-    expected = results_row(meta, job.result, usage, row.time_seconds, job.run.layout, job.front)
-    expected = job.run.gaps.put(expected, job.result)
-    for name in (name for name in Results.model_fields if name not in _NOT_EXACT):
-        one, other = as_json(getattr(row, name)), as_json(getattr(expected, name))
-        at.check(same(one, other), RESULTS, name, one, other)
+    expected = derive_row(job.run.layout, meta, job.result, usage, row.time_seconds, job.front, job.run.gaps)
+    at.equal_fields(RESULTS, "", row, expected, (name for name in Results.model_fields if name not in _NOT_EXACT))
     close = abs(row.cost_usd - expected.cost_usd) <= 1e-12 * max(1.0, expected.cost_usd)
     at.check(close, RESULTS, "cost_usd", row.cost_usd, expected.cost_usd)
 
@@ -341,7 +309,8 @@ def _check_yardstick(job: AuditedJob, row: Results) -> None:
 def _check_seconds(job: AuditedJob, row: Results) -> None:
     """The time of the job is at least that of its longest phase, and at most that between its start and end in the
     journal."""
-    at, seconds, events = job.at_row, row.time_seconds, job.run.journal.jobs.get(row.job_id)
+    at, seconds = job.run.at(job.layout.results), row.time_seconds
+    events = job.run.journal.jobs.get(row.job_id)
     at.checked(SECONDS)
     if seconds is None:
         return
@@ -353,13 +322,6 @@ def _check_seconds(job: AuditedJob, row: Results) -> None:
         most = events.ended - events.started
         if seconds > most + 1.0:
             at.wrong(SECONDS, "time_seconds", seconds, f"at most {round(most, 3)}")
-
-
-ROW_CHECKS: tuple[Callable[[AuditedJob, Results], None], ...] = (
-    _check_usage, _check_history, _check_front, _check_scores, _check_record, _check_integrity, _check_columns,
-    _check_yardstick, _check_seconds,
-)  # fmt: skip
-"""The checks of a job that has a record and a row."""
 
 
 def _status_after(attempt: str) -> str:

@@ -172,43 +172,26 @@ class JsonLines(Generic[T]):
 
     Attributes:
         whole: all lines were read. Known after the iteration.
-        count: lines that were read.
     """
 
     def __init__(
-        self,
-        folder: Folder,
-        at: Findings,
-        parse: Callable[[bytes], T],
-        *,
-        schema: str,
-        claim: str,
+        self, folder: Folder, at: Findings, parse: Callable[[bytes], T], *, schema: str, claim: str = "files.schemas",
         line_claim: str = "files.schemas",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._folder, self._at, self._parse = folder, at, parse
         self._schema, self._claim, self._line_claim = schema, claim, line_claim
         self.whole = True
-        self.count = 0
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
-        lines = self._folder.lines(self._at.file)
-        while True:
-            try:
-                raw = next(lines, None)
-            except Unreadable as error:
-                self.whole = False
-                self._at.wrong(self._claim, found=str(error), expected=self._schema)
-                return
-            if raw is None:
-                return
-            try:
-                line = self._parse(raw)
-            except Unreadable as error:
-                self.whole = False
-                self._at.wrong(self._line_claim, f"line {self.count + 1}", str(error), self._schema)
-                return
-            self.count += 1
-            yield self.count, line
+        claim, key = self._claim, ""
+        try:
+            for number, raw in enumerate(self._folder.lines(self._at.file), start=1):
+                claim, key = self._line_claim, f"line {number}"
+                yield number, self._parse(raw)
+                claim, key = self._claim, ""
+        except Unreadable as error:
+            self.whole = False
+            self._at.wrong(claim, key, str(error), self._schema)
 
 
 def _lacks_only_newline(raw: bytes) -> bool:

@@ -43,7 +43,7 @@ class AuditedRun:
         expanded: the jobs that the snapshot expands to, by id; empty if it cannot be expanded here.
         why_not_expanded: the reason for that.
         tasks: the tasks of the config that are installed here.
-        planned: job records that follow from the config, by configuration (see `conduct`).
+        planned: job records that follow from the config, by configuration (see `plan`).
     """
 
     folder: Folder
@@ -83,6 +83,12 @@ class AuditedRun:
         """The findings on a file of `layout`."""
         return self.findings.in_file(self.path(path))
 
+    def model(self, model: type[M], path: Path) -> M | None:
+        """A file of `layout`; None if it does not exist, or does not fit, which is reported with the schemas."""
+        with contextlib.suppress(Unreadable):
+            return self.folder.model(model, self.path(path))
+        return None
+
     @cached_property
     def same_worker_code(self) -> bool:
         """Tasks, trainers and defaults here are those that the run used."""
@@ -91,10 +97,7 @@ class AuditedRun:
     @cached_property
     def same_package(self) -> bool:
         """This package wrote the tables, so that they must match to the letter."""
-        try:
-            summary = self.folder.model(Summary, self.path(self.layout.summary))
-        except Unreadable:
-            return True
+        summary = self.model(Summary, self.layout.summary)
         return summary is None or summary.package_hash == package_hash()
 
     @cached_property
@@ -185,17 +188,6 @@ def _refuse_newer(folder: Folder, layout: RunLayout, relative: str) -> None:
         return
     if isinstance(value, dict) and is_newer(value):
         check_version(value["schema_version"], layout.root / relative)
-
-
-def as_json(value: object) -> Any:
-    """`value` as JSON has it: models as mappings, also inside of mappings and lists."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
-    return value
 
 
 def seconds_of(time: str | None) -> float | None:

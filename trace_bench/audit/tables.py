@@ -1,50 +1,41 @@
-"""Checks the tables of a run: each is made again from the job files, and compared."""
+"""Checks the tables of a run against those that follow from its job files, and the manifest against the rows."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import math
 import re
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trace_bench.artifacts.contract import ObjectiveSpec
-from trace_bench.artifacts.derived import ReplayReport, Summary, Yardsticks
-from trace_bench.artifacts.layout import RunLayout
+from trace_bench.artifacts.derived import ReplayReport, Summary
 from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
-from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun
 from trace_bench.execution.run_records import manifest_outcome
-from trace_bench.records.parquet import write_parquet
-from trace_bench.records.reading import ordered_rows
+from trace_bench.records.derivation import derive_rows, derive_tables
+from trace_bench.records.rebuild import HOW_MADE
 from trace_bench.records.rows import SHARED_WITH_ENTRY, is_final
-from trace_bench.records.tables import write_standings, write_tables
 
 CSV, LEADERBOARD, MANIFEST = "tables.results_csv", "tables.leaderboard", "tables.manifest"
 PARQUET, REPLAY, SUMMARY = "tables.parquet", "tables.replay", "tables.summary"
-_MAX_PARQUET = 1 << 30
+_MAX_TABLE = 1 << 30
 _FAIL_FAST = re.compile(r"fail_fast: job ([0-9a-f]{12}) failed")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-_SAYS_HOW_MADE = ("generated_at", "package_hash", "run_id")
-"""Keys of a summary that do not follow from rows."""
 
 
 def check_tables(run: AuditedRun) -> None:
     """Check every table, once all jobs were checked."""
-    if run.manifest is None:
-        rows = [run.rows[job_id] for job_id in sorted(run.rows)]
-    else:
-        rows = ordered_rows(run.manifest.model_copy(update={"jobs": tuple(run.entries.values())}), run.rows)
+    manifest, layout = run.manifest, run.layout
+    if manifest is not None:
+        manifest = manifest.model_copy(update={"jobs": tuple(run.entries.values())})
+    rows = derive_rows(manifest, run.rows)
     _check_manifest(run)
     _check_replay(run, rows)
     _check_integrity(run, rows)
@@ -52,29 +43,24 @@ def check_tables(run: AuditedRun) -> None:
         for claim in (CSV, PARQUET, SUMMARY, LEADERBOARD):
             run.findings.unknown(claim, why)
         return
-    layout = run.layout
-    with tempfile.TemporaryDirectory(prefix="trace-bench-audit-") as folder:
-        made = RunLayout(Path(folder) / "run")
-        made.make()
-        tags = run.manifest.tags if run.manifest is not None else ()
-        write_tables(made, rows, len(run.entries) or len(rows), tags)
-        write_json(made.yardsticks, Yardsticks(yardsticks=tuple(run.yardsticks)), durable=False)
-        write_standings(made, rows, partial(_objective, run))
-        earlier = RunLayout(Path(folder) / "earlier")
-        earlier.make()
-        write_standings(earlier, rows, lambda job_id: None)
-        _check_summary(run, run.at(layout.summary), made.summary)
-        _check_csv(run, CSV, run.at(layout.results_csv), made.results_csv)
-        _check_csv(run, LEADERBOARD, run.at(layout.leaderboard), made.leaderboard)
-        _check_parquet(run, run.at(layout.results_parquet), made.results_parquet, rows)
-        _check_page(run, run.at(layout.leaderboard_md), made.leaderboard_md, earlier.leaderboard_md)
 
-
-def _objective(run: AuditedRun, job_id: str) -> ObjectiveSpec | None:
-    with contextlib.suppress(Unreadable):  # reported with the schemas
-        meta = run.folder.model(JobMeta, run.path(run.layout.job(job_id).meta))
+    def objective(job_id: str) -> ObjectiveSpec | None:
+        meta = run.model(JobMeta, layout.job(job_id).meta)
         return None if meta is None else run.gaps.objective(meta)
-    return None
+
+    def derived(objectives: Callable[[str], ObjectiveSpec | None]) -> Mapping[Path, bytes]:
+        return derive_tables(layout, run.run_id, rows, manifest, run.yardsticks, objectives)
+
+    made = derived(objective)
+    _check_summary(run, made[layout.summary])
+    _check_table(run, CSV, layout.results_csv, made, _csv_table)
+    _check_table(run, LEADERBOARD, layout.leaderboard, made, _csv_table)
+    if any(run.folder.size(run.path(path)) is not None for path in (layout.results_parquet, layout.results_csv)):
+        _check_table(run, PARQUET, layout.results_parquet, made, _parquet_table)
+    # The first versions wrote no page, the next ones one whose intervals were not cut at the bounds of scores.
+    page = _content(run, LEADERBOARD, layout.leaderboard_md, optional=not run.same_package)
+    if page is not None and (run.same_package or page != derived(lambda job_id: None)[layout.leaderboard_md]):
+        _check_page(run, page, made[layout.leaderboard_md])
 
 
 # ------------------------------------------------------------------------------------------------ manifest and replay
@@ -124,12 +110,9 @@ def _check_reason(run: AuditedRun, entry: ManifestEntry, at: Findings) -> None:
 
 def _check_replay(run: AuditedRun, rows: Sequence[Results]) -> None:
     at, is_replay = run.at(run.layout.replay), run.config is not None and run.config.mode == "replay"
-    try:
-        report = run.folder.model(ReplayReport, at.file)
-    except Unreadable:
-        return  # reported with the schemas
+    report = run.model(ReplayReport, run.layout.replay)
     if report is None:
-        if is_replay and not run.why_unfinished:
+        if is_replay and not run.why_unfinished and run.folder.size(at.file) is None:
             at.wrong(REPLAY, found=None, expected="the result of the replay")
         return
     if not is_replay and run.config is not None:
@@ -163,7 +146,7 @@ def _check_integrity(run: AuditedRun, rows: Sequence[Results]) -> None:
         run.findings.remark(claim, f"{unprotected} of {len(rows)} jobs are unprotected")
     at = run.at(run.layout.leaderboard)
     try:
-        header, *lines = _csv_lines(run.folder.data(at.file) or b"") or [[]]
+        header, *lines = _csv_lines(run.folder.data(at.file) or b"")
     except Unreadable:
         return
     by_id = {row.job_id: row for row in rows}
@@ -179,152 +162,105 @@ def _check_integrity(run: AuditedRun, rows: Sequence[Results]) -> None:
 # ------------------------------------------------------------------------------------------------------- comparison
 
 
-def _check_summary(run: AuditedRun, at: Findings, made: Path) -> None:
+class _Table(NamedTuple):
+    """The names of columns, and the cells of each."""
+
+    names: Sequence[str]
+    columns: Sequence[Sequence[Any]]
+    rows: int
+
+
+def _csv_lines(data: bytes) -> list[list[str]]:
+    with io.StringIO(data.decode("utf-8", "replace"), newline="") as text:
+        try:
+            return list(csv.reader(text)) or [[]]
+        except csv.Error:
+            return [[]]
+
+
+def _csv_table(data: bytes) -> _Table:
+    header, *lines = _csv_lines(data)
+    columns = [[line[place] if place < len(line) else None for line in lines] for place in range(len(header))]
+    return _Table(header, columns, len(lines))
+
+
+def _parquet_table(data: bytes) -> _Table:
+    import pyarrow
+    import pyarrow.parquet
+
     try:
-        found = run.folder.model(Summary, at.file)
-    except Unreadable:
-        found = None
+        table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
+        table.validate(full=True)
+    except (pyarrow.ArrowException, OSError, ValueError, TypeError) as error:
+        raise Unreadable(f"it cannot be read: {str(error).splitlines()[0]}") from None
+    return _Table(table.column_names, [column.to_pylist() for column in table.columns], table.num_rows)
+
+
+def _content(run: AuditedRun, claim: str, path: Path, *, optional: bool = False) -> bytes | None:
+    """The bytes of a table. Without it, the claim is contradicted unless it is `optional`."""
+    at = run.at(path)
+    try:
+        data = run.folder.data(at.file, _MAX_TABLE)
+    except Unreadable as error:
+        at.wrong(claim, found=str(error), expected="a table")
+        return None
+    if data is None and not optional:
+        at.wrong(claim, found=None, expected="a table")
+    return data
+
+
+def _check_summary(run: AuditedRun, made: bytes) -> None:
+    at, found = run.at(run.layout.summary), run.model(Summary, run.layout.summary)
     if found is None:
         at.wrong(SUMMARY, found=None, expected="the summary")
         return
     at.equal("files.places", "run_id", found.run_id, run.run_id)
     values = found.model_dump(mode="json")
-    for name, expected in Summary.model_validate_json(made.read_bytes()).model_dump(mode="json").items():
-        if name in _SAYS_HOW_MADE or (name not in found.model_fields_set and not run.same_package):
+    for name, expected in Summary.model_validate_json(made).model_dump(mode="json").items():
+        if name in (*HOW_MADE, "run_id") or (name not in found.model_fields_set and not run.same_package):
             continue  # an earlier version lacks new fields
         value = values[name]
         close = isinstance(expected, float) and isinstance(value, float) and _close(value, expected)
         at.equal(SUMMARY, name, expected if close else value, expected)
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A table, read column by column."""
-
-    names: Sequence[str]
-    rows: int
-    column: Callable[[str], Sequence[Any]]
-
-    def lacks(self, other: _Table) -> list[str]:
-        return [name for name in other.names if name not in self.names]
-
-
-def _csv_table(data: bytes) -> _Table:
-    header, *lines = _csv_lines(data) or [[]]
-    places = {name: place for place, name in enumerate(header)}
-
-    def column(name: str) -> Sequence[str | None]:
-        place = places[name]
-        return [line[place] if place < len(line) else None for line in lines]
-
-    return _Table(header, len(lines), column)
-
-
-def _arrow_table(table: Any) -> _Table:
-    return _Table(table.column_names, table.num_rows, lambda name: table[name].to_pylist())
-
-
-def _csv_lines(data: bytes) -> list[list[str]]:
+def _check_table(
+    run: AuditedRun, claim: str, path: Path, made: Mapping[Path, bytes], parse: Callable[[bytes], _Table]
+) -> None:
+    """Compare each cell. Numbers can differ by rounding, in a table of another version also by their digits."""
+    at, data = run.at(path), _content(run, claim, path)
+    if data is None:
+        return
     try:
-        return list(csv.reader(io.StringIO(data.decode("utf-8", "replace"), newline="")))
-    except csv.Error:
-        return []
-
-
-def _read_table(run: AuditedRun, claim: str, at: Findings, limit: int) -> bytes | None:
-    """The bytes of a table. Without it, the claim is contradicted."""
-    try:
-        data = run.folder.data(at.file, limit)
+        found, expected = parse(data), parse(made[path])
     except Unreadable as error:
         at.wrong(claim, found=str(error), expected="a table")
-        return None
-    if data is None:
-        at.wrong(claim, found=None, expected="a table")
-    return data
-
-
-def _check_csv(run: AuditedRun, claim: str, at: Findings, made: Path) -> None:
-    """Compare each cell. Numbers can differ by rounding, in a table of another version also by their digits."""
-    data, expected_data = _read_table(run, claim, at, 256 << 20), made.read_bytes()
-    if data is None:
         return
-    if data == expected_data:
-        at.checked(claim, data.count(b"\n"))
-        return
-    found, expected = _csv_table(data), _csv_table(expected_data)
-    missing, unexpected = found.lacks(expected), expected.lacks(found)
-    if missing and run.same_package:  # an earlier version lacks new columns
+    at.checked(claim, min(found.rows, expected.rows))
+    missing, unexpected = ([n for n in a.names if n not in b.names] for a, b in ((expected, found), (found, expected)))
+    if (missing and run.same_package) or len(set(found.names)) < len(found.names):  # an earlier version lacks columns
         at.wrong(claim, "columns", found.names[-5:], missing[:5])
     if unexpected:
         _report_difference(run, claim, at, "columns", unexpected[:5], "those of this version")
     if found.rows != expected.rows:
         _report_difference(run, claim, at, "rows", found.rows, expected.rows)
-    at.checked(claim, min(found.rows, expected.rows))
-    for name in dict.fromkeys(found.names):
-        cells = zip(found.column(name), expected.column(name), strict=False) if name not in unexpected else ()
-        for number, (one, other) in enumerate(cells, start=1):
+    cells = dict(zip(expected.names, expected.columns, strict=True))
+    for name, column in zip(found.names, found.columns, strict=True):
+        for number, (one, other) in enumerate(zip(column, cells.get(name, ()), strict=False), start=1):
             if not _same_cell(one, other, any_digits=not run.same_package):
                 _report_difference(run, claim, at, f"row {number}: {name}", one, other)
 
 
-def _check_parquet(run: AuditedRun, at: Findings, made: Path, rows: Sequence[Results]) -> None:
-    size = run.folder.size(at.file)
-    if size is None and run.folder.size(run.path(run.layout.results_csv)) is None:
-        return
-    if size is not None and size > _MAX_PARQUET:
-        at.wrong(PARQUET, found=f"{size} bytes", expected="a table")
-        return
-    data = _read_table(run, PARQUET, at, _MAX_PARQUET)
-    if data is None:
-        return
-    import pyarrow
-    import pyarrow.parquet
-
-    write_parquet(made, rows)
-    try:
-        table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
-        table.validate(full=True)
-    except (pyarrow.ArrowException, OSError, ValueError, TypeError) as error:
-        at.wrong(PARQUET, found=f"it cannot be read: {str(error).splitlines()[0]}", expected="a table")
-        return
-    found, expected = _arrow_table(table), _arrow_table(pyarrow.parquet.read_table(made))
-    at.checked(PARQUET, expected.rows)
-    if found.rows != expected.rows:
-        at.wrong(PARQUET, "rows", found.rows, expected.rows)
-        return
-    missing, unexpected = found.lacks(expected), expected.lacks(found)
-    if unexpected and not run.same_package:
-        names = ", ".join(unexpected)[:60]
-        at.unknown(PARQUET, f"another version of the code wrote it, with the columns {names}")
-    elif unexpected or (missing and run.same_package) or len(set(found.names)) < len(found.names):
-        at.wrong(PARQUET, "columns", unexpected[:5], missing[:5])
-    else:
-        for name in found.names:
-            for number, (one, other) in enumerate(zip(found.column(name), expected.column(name), strict=True), start=1):
-                if one != other:
-                    at.wrong(PARQUET, f"row {number}: {name}", one, other)
-                    break
-
-
-def _check_page(run: AuditedRun, at: Findings, made: Path, earlier: Path) -> None:
-    """Compare the leaderboard for people line by line. Runs of earlier versions have none, or, as in `earlier`, one
-    whose intervals are not cut at the declared bounds."""
-    try:
-        data = run.folder.data(at.file)
-    except Unreadable as error:
-        at.wrong(LEADERBOARD, found=str(error), expected="a table")
-        return
-    if data is None and run.same_package:
-        at.wrong(LEADERBOARD, found=None, expected="a table")
-    if data is None or data == made.read_bytes() or (not run.same_package and data == earlier.read_bytes()):
-        return
-    lines = zip_longest(data.decode("utf-8", "replace").splitlines(), made.read_text("utf-8").splitlines())
-    for number, (one, other) in enumerate(lines, start=1):
-        if one == other or (not run.same_package and one and other and _same_text(one, other)):
+def _check_page(run: AuditedRun, page: bytes, made: bytes) -> None:
+    """Compare the leaderboard for people line by line, up to the first difference."""
+    at, same = run.at(run.layout.leaderboard_md), run.same_package
+    pairs = zip_longest(page.decode("utf-8", "replace").splitlines(), made.decode().splitlines())
+    for number, (one, other) in enumerate(pairs, start=1):
+        if one == other or (not same and one and other and _same_text(one, other)):
             continue
-        if not run.same_package:  # there is room for the place where the lines differ only
-            pairs = enumerate(zip_longest(one or "", other or ""))
-            start = max(0, next((n for n, (left, right) in pairs if left != right), 0) - 20)
+        if not same:  # there is room for the place where the lines differ only
+            places = enumerate(zip_longest(one or "", other or ""))
+            start = max(0, next((n for n, (left, right) in places if left != right), 0) - 20)
             one, other = (line if line is None else line[start:] for line in (one, other))
         _report_difference(run, LEADERBOARD, at, f"line {number}", one, other)
         return
@@ -335,34 +271,30 @@ def _report_difference(run: AuditedRun, claim: str, at: Findings, key: str, foun
 
     It is a contradiction if this package wrote the table, or if the table copies numbers from rows.
     """
-    copied = claim == CSV and (key == "rows" or (_is_number(found) and _is_number(expected)))
-    if copied or run.same_package:
+    copied = claim == PARQUET or (_NUMBER.fullmatch(str(found)) and _NUMBER.fullmatch(str(expected)))
+    if run.same_package or (claim != LEADERBOARD and key != "columns" and copied):
         at.wrong(claim, key, found, expected)
     else:
         difference = f"{at.file}, {key} is {str(found)[:60]}, and would be {str(expected)[:60]} here"
         at.unknown(claim, f"another version of the code wrote it: {difference}")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, str) and _NUMBER.fullmatch(value) is not None
-
-
-def _same_cell(one: str | None, other: str | None, *, any_digits: bool = False) -> bool:
-    """Whether two cells are equal, numbers but for rounding.
+def _same_cell(one: Any, other: Any, *, any_digits: bool) -> bool:
+    """Return True if two cells are equal, in CSV except for the rounding of numbers.
 
     Args:
         any_digits: numbers can be printed with different numbers of digits.
     """
-    if one == other:
-        return True
+    if one == other or not isinstance(one, str) or not isinstance(other, str):
+        return bool(one == other)
     try:
-        return _close(float(one or ""), float(other or "")) or (any_digits and _same_digits(one or "", other or ""))
+        return _close(float(one), float(other)) or (any_digits and _same_digits(one, other))
     except ValueError:
         return False
 
 
 def _same_text(one: str, other: str) -> bool:
-    """Whether two lines are equal but for the digits of their numbers and the widths of columns."""
+    """Return True if two lines are equal except for the digits of their numbers and the widths of columns."""
     one, other = (re.sub(r"-{2,}", "--", " ".join(line.split())) for line in (one, other))
     if _NUMBER.split(one) != _NUMBER.split(other):
         return False
@@ -370,7 +302,7 @@ def _same_text(one: str, other: str) -> bool:
 
 
 def _same_digits(one: str, other: str) -> bool:
-    """Whether two texts can be one number, rounded to different digits. False if too few digits remain to tell."""
+    """Return True if two texts can be one number, rounded to different digits; False if too few digits remain."""
     try:
         left, right = Decimal(one), Decimal(other)
         unit = max(Decimal(1).scaleb(int(number.as_tuple().exponent)) for number in (left, right))

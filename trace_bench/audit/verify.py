@@ -9,7 +9,7 @@ from pathlib import Path
 from trace_bench import __version__
 from trace_bench.artifacts.layout import JOB_ID, JobLayout, RunLayout
 from trace_bench.artifacts.provenance import now
-from trace_bench.audit import conduct, identity, tables
+from trace_bench.audit import conduct, plan, tables
 from trace_bench.audit.claims import AuditReport, Findings
 from trace_bench.audit.files import Inventory
 from trace_bench.audit.job import check_job
@@ -19,8 +19,8 @@ from trace_bench.errors import ConfigError
 from trace_bench.images.recipe import worker_sources_hash
 
 RUN_CHECKS: tuple[Callable[[AuditedRun], None], ...] = (
-    identity.check_lock, identity.check_git, tables.check_tables, conduct.check_journal, conduct.check_salt,
-    conduct.check_run_budget, conduct.check_seeds, conduct.check_scripts,
+    plan.check_lock, plan.check_git, plan.check_seeds, tables.check_tables, conduct.check_journal, conduct.check_salt,
+    conduct.check_run_budget, conduct.check_scripts,
 )  # fmt: skip
 """The checks of a run as a whole, after those of its files and jobs."""
 
@@ -52,7 +52,7 @@ def audit(
         raise ConfigError(f"{run.root}: {error.strerror or error}; name the folder of a run") from None
     with opened as folder:
         audited = open_run(folder, run, findings)
-        identity.load_config(audited, roots)
+        plan.load_config(audited, roots)
         digest = _check_files_and_jobs(audited, os.environ if environ is None else environ)
         for check in RUN_CHECKS:
             check(audited)
@@ -76,7 +76,7 @@ def _check_files_and_jobs(run: AuditedRun, environ: Mapping[str, str]) -> str:
     """Check file after file, and each job before its files. Returns the digest of the run."""
     inventory = Inventory(run.folder, run.layout, run.findings, environ, run.why_unfinished)
     current: JobLayout | None = None
-    read: frozenset[str] = frozenset()
+    read: set[str] = set()
     for path, status in run.folder.walk():
         job = _job_of(run.layout, path)
         if job is not None and (current is None or job.root != current.root):

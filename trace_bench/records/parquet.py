@@ -39,7 +39,12 @@ def preload() -> None:
 
 
 def write_parquet(path: Path, rows: Sequence[Results]) -> None:
-    """Replace `path` by a table of `rows`; not flushed: it can be rebuilt.
+    """Replace `path` by `parquet_bytes` of `rows`. It is not flushed: it can be derived again."""
+    write_bytes(path, parquet_bytes(rows), durable=False)
+
+
+def parquet_bytes(rows: Sequence[Results]) -> bytes:
+    """Return a table of `rows`.
 
     Columns and their order are those of ``results.csv``; texts are exact, without its escapes, and None is null. The
     types come from the fields of `Results` and never from the rows: an empty table, or a column without a value, has
@@ -68,7 +73,8 @@ def write_parquet(path: Path, rows: Sequence[Results]) -> None:
         # Only of texts, which repeat; numbers hardly do.
         use_dictionary=[name for name, kind in kinds.items() if kind in (str, dict)],
     )
-    write_bytes(path, sink.getvalue().to_pybytes(), durable=False)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _read(pyarrow: Any, schema: Any, records: Iterable[Mapping[str, Any]]) -> Any:

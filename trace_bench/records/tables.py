@@ -1,33 +1,45 @@
-"""Write the tables of a run. Each follows from ``jobs/*/results.json`` and the manifest alone, ``leaderboard.md`` also
-from the yardsticks and the objectives in ``jobs/*/job_meta.json``, and can be made again at any time. A job that ran
-twice has one folder and therefore one row."""
+"""Make and write the tables of a run.
+
+Functions that return bytes are pure; `trace_bench.records.derivation` joins them. Tables follow from the rows
+(``jobs/*/results.json``) and the manifest, ``leaderboard.md`` also from the yardsticks and the objectives in
+``jobs/*/job_meta.json``. A job that ran twice has one folder and therefore one row.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from operator import attrgetter
-from pathlib import Path
+
+from pydantic import BaseModel
 
 from trace_bench.artifacts.contract import ObjectiveSpec
-from trace_bench.artifacts.derived import FilesIndex, Summary, TokenTotals
+from trace_bench.artifacts.derived import FilesIndex, Summary, TokenTotals, Yardstick, Yardsticks
+from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Manifest, Results
-from trace_bench.artifacts.writers import csv_line, write_csv, write_csv_lines, write_json
+from trace_bench.artifacts.records import Results
+from trace_bench.artifacts.writers import csv_line, write_bytes, write_json, write_text
+from trace_bench.display.text import escape_json
 from trace_bench.errors import Boundary
 from trace_bench.records.digest import files_index, unfinished
-from trace_bench.records.gaps import gap_sentences
+from trace_bench.records.gaps import sentences
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
 from trace_bench.records.metric_columns import FIELDS, field_columns, metric_columns, other_columns
+from trace_bench.records.reading import read_optional
 from trace_bench.records.rows import skip_reasons, unmet_preconditions, was_cut
 from trace_bench.resources import package_hash
 
+Objectives = Callable[[str], ObjectiveSpec | None]
+"""Returns the objective of a job by its id; None if it is not known."""
 COLUMNS = tuple(Results.model_fields)
 """Columns of ``results.csv``, before those of metrics."""
 
@@ -90,25 +102,28 @@ def write_tables(
     *,
     line_of: Callable[[Results], str] | None = None,
 ) -> None:
-    """Write ``results.csv``, ``summary.json`` and ``leaderboard.csv``.
+    """Write ``results.csv``, ``summary.json`` and ``leaderboard.csv``. They are not flushed: they can be derived again.
 
     Args:
         planned: number of jobs of the run.
         line_of: returns the fields of a row as a line of ``results.csv``, for callers that keep these lines.
     """
-    more: dict[str, Callable[[Results], object]] = {
-        name: attrgetter(name) for name in field_columns(rows)[len(FIELDS) :]
-    }
-    more |= metric_columns(rows)
-    more |= {other: attrgetter(name) for other, name in other_columns(rows).items()}
-    fields = line_of or _line_of
-    # The empty cell makes the comma between the two parts, and keeps a single empty value without quotes.
-    lines = (
-        fields(row) + csv_line(["", *(value(row) for value in more.values())]) if more else fields(row) for row in rows
-    )
-    write_csv_lines(run.results_csv, (*FIELDS, *more), lines)
-    write_json(run.summary, summarise(run.run_id, rows, planned, tags), durable=False)
-    write_leaderboard(run.leaderboard, rank(rows))
+    write_bytes(run.results_csv, results_csv(rows, line_of or _line_of), durable=False)
+    write_bytes(run.summary, json_bytes(summarise(run.run_id, rows, planned, tags)), durable=False)
+    write_bytes(run.leaderboard, leaderboard_csv(rank(rows)), durable=False)
+
+
+def write_standings(run: RunLayout, rows: Sequence[Results]) -> None:
+    """Write ``leaderboard.md``. It is not flushed: it can be derived again."""
+    found = read_optional(Yardsticks, run.yardsticks)
+    objectives = import_module("trace_bench.analysis.bounds").recorded(run)
+    page = standings_page(run, rows, found.yardsticks if found is not None else (), objectives)
+    write_text(run.leaderboard_md, page, durable=False)
+
+
+def json_bytes(model: BaseModel) -> bytes:
+    """Return `model` as `trace_bench.artifacts.writers.write_json` writes it."""
+    return (escape_json(dumps(model.model_dump(mode="json"), indent=2)) + "\n").encode()
 
 
 def _line_of(row: Results) -> str:
@@ -116,28 +131,46 @@ def _line_of(row: Results) -> str:
     return csv_line([getattr(row, name) for name in FIELDS])
 
 
-def write_standings(
-    run: RunLayout, rows: Sequence[Results], objectives: Callable[[str], ObjectiveSpec | None] | None = None
-) -> None:
-    """Write ``leaderboard.md``; see `trace_bench.analysis.standings`."""
-    gaps = gap_sentences(run)
-    import_module("trace_bench.analysis.standings").write_standings(run, rows, gaps, objectives)
+def results_csv(rows: Sequence[Results], line_of: Callable[[Results], str] = _line_of) -> bytes:
+    """Return ``results.csv``, with the columns of metrics that any row has."""
+    more: dict[str, Callable[[Results], object]] = {
+        name: attrgetter(name) for name in field_columns(rows)[len(FIELDS) :]
+    }
+    more |= metric_columns(rows)
+    more |= {other: attrgetter(name) for other, name in other_columns(rows).items()}
+    # The empty cell makes the comma between the two parts, and keeps a single empty value without quotes.
+    lines = (
+        line_of(row) + csv_line(["", *(value(row) for value in more.values())]) if more else line_of(row)
+        for row in rows
+    )
+    return _csv((*FIELDS, *more), lines)
 
 
-def write_all_tables(
-    run: RunLayout,
-    rows: Sequence[Results],
-    manifest: Manifest | None,
-    objectives: Callable[[str], ObjectiveSpec | None] | None = None,
-) -> None:
-    """Write the tables that follow from rows, manifest and objectives, except ``results.parquet``.
+def leaderboard_csv(ranked: Iterable[LeaderboardRow]) -> bytes:
+    """Return ``leaderboard.csv``; it has its header even if no job qualifies. The column ``fixture`` is there only if a
+    row is of one, so that earlier runs are rebuilt to the byte."""
+    rows = list(ranked)
+    columns = [name for name in LeaderboardRow.columns() if name != "fixture" or any(row.fixture for row in rows)]
+    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    cells = ([getattr(row, c) for c in columns] + [row.metrics.get(name) for name in metrics] for row in rows)
+    return _csv((*columns, *(f"metric_mean:{name}" for name in metrics)), map(csv_line, cells))
 
-    Args:
-        objectives: returns the objective of a job by its id; None for those that `run` recorded.
-    """
-    planned, tags = (len(manifest.jobs), manifest.tags) if manifest is not None else (len(rows), ())
-    write_tables(run, rows, planned, tags)
-    write_standings(run, rows, objectives)
+
+def _csv(header: Sequence[str], lines: Iterable[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(header)
+    text.writelines(f"{line}\n" for line in lines)
+    return text.getvalue().encode()
+
+
+def standings_page(
+    run: RunLayout, rows: Sequence[Results], yardsticks: Sequence[Yardstick], objectives: Objectives
+) -> str:
+    """Return ``leaderboard.md``; see `trace_bench.analysis.standings`."""
+    name, analysis = rows[0].run_id if rows else run.run_id, import_module("trace_bench.analysis.standings")
+    found = replace(analysis.standings_of(rows, objectives), gaps=sentences(yardsticks))
+    page: str = analysis.page(name, found)
+    return page
 
 
 def preload_standings() -> None:
@@ -185,16 +218,6 @@ def summarise(run_id: str, rows: Sequence[Results], planned: int, tags: Sequence
         cost_usd=math.fsum(row.cost_usd for row in rows),
         tags=tuple(tags),
     )
-
-
-def write_leaderboard(path: Path, ranked: Iterable[LeaderboardRow]) -> None:
-    """Write ``leaderboard.csv``; it has its header even if no job qualifies. The column ``fixture`` is there only if a
-    row is of one, so that earlier runs are rebuilt to the byte."""
-    rows = list(ranked)
-    columns = [name for name in LeaderboardRow.columns() if name != "fixture" or any(row.fixture for row in rows)]
-    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
-    cells = ([getattr(row, c) for c in columns] + [row.metrics.get(name) for name in metrics] for row in rows)
-    write_csv(path, (*columns, *(f"metric_mean:{name}" for name in metrics)), cells)
 
 
 def write_files_index(run: RunLayout) -> FilesIndex:

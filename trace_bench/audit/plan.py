@@ -1,14 +1,17 @@
-"""Checks ids and hashes of the run and its jobs against what determines them: config, tasks, images, code."""
+"""Makes the plan of a run again from its config snapshot, and compares jobs, ids, fingerprints, limits and seeds.
+
+It also compares the lock with what is installed here: code, packages, tasks and image recipes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_bench.artifacts.contract import ObjectiveSpec
+from trace_bench.artifacts.contract import Budget, ObjectiveSpec
 from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, ModelPrices
-from trace_bench.audit.claims import Findings
+from trace_bench.audit.claims import Findings, as_json
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun
 from trace_bench.config.llms import is_builtin
@@ -24,6 +27,7 @@ from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash
 from trace_bench.images.layers import family_named
 from trace_bench.images.recipe import Recipe, image_key, worker_sources_hash
 from trace_bench.matrix import Job, expand
+from trace_bench.planning.prepare import Material, prepare
 from trace_bench.planning.prices import has_litellm
 from trace_bench.planning.recording import recorded_defaults
 
@@ -33,9 +37,26 @@ CODE, CONFIG, FINGERPRINTS, GIT, IMAGES = (
 JOB_IDS, MATRIX, PACKAGES, PRICES, TASKS = (
     "identity.job_ids", "identity.matrix", "identity.packages", "derivation.prices", "identity.tasks"
 )  # fmt: skip
+CONTROLS, LIMITS, SEEDS = "conduct.controls", "conduct.limits", "conduct.seeds"
 _FOLDER_KEYS = ("task_roots", "data_root", "runs_dir", "run_id")
 """Keys of a snapshot that name folders. An untrusted run must not open folders here."""
 _SNAPSHOT_BYTES = 16 << 20
+
+
+_PLANNED = (
+    "score_direction", "tolerance", "timing_sensitive", "variant", "raw_params", "params", "optimizer", "guide",
+    "guide_kwargs", "logger", "mode", "model", "limits", "objective", "eval_kwargs", "trainer_id", "suite", "task_id",
+    "integrity",
+)  # fmt: skip
+"""Fields of a job's record that follow from the config and the task."""
+
+
+class _Backend:
+    """The properties of a backend that `prepare` reads."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.integrity = "unprotected" if name == "local" else "protected"
 
 
 # ----------------------------------------------------------------------------------------------------- the config
@@ -44,13 +65,22 @@ _SNAPSHOT_BYTES = 16 << 20
 def load_config(run: AuditedRun, roots: Sequence[Path] = ()) -> None:
     """Read the config snapshot, check its hash, and expand it to jobs if its tasks are installed here."""
     at = run.at(run.layout.config_snapshot)
-    snapshot = _read_snapshot(run, at)
-    if snapshot is None:
+    problems: list[Problem] = []
+    try:
+        if run.folder.data(at.file, _SNAPSHOT_BYTES) is None:
+            raise Unreadable("it is missing")
+        snapshot = read(run.layout.config_snapshot, problems)
+        if problems:
+            raise Unreadable(f"line {problems[0].line}: {problems[0].text}")
+        expected = config_hash(snapshot, run.lock.tasks) if run.lock is not None else ""
+    except (ConfigError, ValueError, TypeError, KeyError, AttributeError) as error:
+        at.wrong(CONFIG, found=str(error), expected="a config")
         run.why_not_expanded = "the config cannot be read"
-        for claim in (CONFIG, MATRIX):
-            at.unknown(claim, run.why_not_expanded)
+        at.unknown(MATRIX, run.why_not_expanded)
         return
-    _check_config_hash(run, snapshot, at)
+    for path, record in ((run.layout.lock, run.lock), (run.layout.manifest, run.manifest)):
+        if record is not None and run.lock is not None:
+            run.at(path).equal(CONFIG, "config_hash", record.config_hash, expected)
     try:
         config = parse_config({k: v for k, v in snapshot.items() if k not in _FOLDER_KEYS}, file=at.file)
     except (ConfigError, RecursionError) as error:
@@ -72,34 +102,6 @@ def load_config(run: AuditedRun, roots: Sequence[Path] = ()) -> None:
         at.unknown(MATRIX, run.why_not_expanded)
         return
     _check_matrix(run)
-
-
-def _read_snapshot(run: AuditedRun, at: Findings) -> Mapping[str, Any] | None:
-    problems: list[Problem] = []
-    try:
-        if run.folder.data(at.file, _SNAPSHOT_BYTES) is None:
-            raise Unreadable("it is missing")
-        found = read(run.layout.config_snapshot, problems)
-    except (Unreadable, ConfigError) as error:
-        at.wrong(CONFIG, found=str(error), expected="a config")
-        return None
-    if problems:
-        at.wrong(CONFIG, f"line {problems[0].line}", problems[0].text, "a config")
-        return None
-    return found
-
-
-def _check_config_hash(run: AuditedRun, snapshot: Mapping[str, Any], at: Findings) -> None:
-    if run.lock is None:
-        return
-    try:
-        expected = config_hash(snapshot, run.lock.tasks)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        at.wrong(CONFIG, found=str(error), expected="a config snapshot")
-        return
-    run.at(run.layout.lock).equal(CONFIG, "config_hash", run.lock.config_hash, expected)
-    if run.manifest is not None:
-        run.at(run.layout.manifest).equal(CONFIG, "config_hash", run.manifest.config_hash, expected)
 
 
 def check_prices(run: AuditedRun) -> None:
@@ -271,3 +273,59 @@ def _job_hash(meta: JobMeta) -> str:
         guide_kwargs=meta.guide_kwargs,
         model=model,
     ).full_digest(meta.seed)
+
+
+def check_planned(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
+    """The record matches the one that `prepare` makes from the config."""
+    config = run.config
+    if config is not None:
+        budget = Budget(**config.budget.model_dump(exclude={"run"}))
+        at.equal(LIMITS, "budget", meta.budget.model_dump(), budget.model_dump())
+        at.check(meta.seed in config.seeds, SEEDS, "seed", meta.seed, list(config.seeds))
+    job, task = run.expanded.get(meta.job_id), run.tasks.get(meta.task_id)
+    if job is None or task is None or config is None or meta.image is None:
+        at.unknown(LIMITS, run.why_not_expanded or run.why_differs() or "a job is not of the config")
+        return
+    # Independent of the seed: the jobs of a configuration share these objects.
+    configuration = (id(job.params), id(job.model), id(job.eval_kwargs), job.task_id, job.trainer_id, meta.backend)
+    planned = run.planned.get(configuration)
+    try:
+        if planned is None:
+            plan = prepare(
+                job,
+                Material(task, b""),
+                meta.image,
+                meta.fingerprint,
+                config=config,
+                run_id=meta.run_id,
+                salt="",
+                backend=_Backend(meta.backend),  # type: ignore[arg-type]
+                created=meta.created_at,
+            )
+            planned = run.planned[configuration] = {name: as_json(getattr(plan.meta, name)) for name in _PLANNED}
+    except (TraceBenchError, OSError) as error:
+        at.unknown(LIMITS, f"a job cannot be planned here: {error}")
+        return
+    for name, expected in planned.items():
+        found = as_json(getattr(meta, name))
+        claim = CONTROLS if name == "integrity" else LIMITS
+        if found != expected and (why := run.why_differs(meta.task_id)):
+            at.unknown(claim, why)
+        else:
+            at.check(found == expected, claim, name, found, expected)
+
+
+def check_seeds(run: AuditedRun) -> None:
+    """Every configuration was run with every seed of the config."""
+    if run.config is None or run.manifest is None:
+        run.findings.unknown(SEEDS, "the config cannot be read")
+        return
+    seeds: dict[str, list[int]] = {}
+    for entry in run.entries.values():
+        configuration: tuple[Any, ...] = (
+            entry.task_id, entry.eval_kwargs, entry.trainer_id, entry.raw_params, entry.variant, entry.model,
+            entry.resolved_trainer_kwargs, entry.resolved_optimizer_kwargs,
+        )  # fmt: skip
+        seeds.setdefault(repr(configuration), []).append(entry.seed)
+    for found in seeds.values():
+        run.at(run.layout.manifest).equal(SEEDS, "seeds", sorted(found), sorted(run.config.seeds))
