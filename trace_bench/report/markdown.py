@@ -40,10 +40,8 @@ def markdown(report: Report) -> str:
     parts += map(_text, report.remarks)
     if report.answers:
         parts += ["### Unusable answers", "\n".join(f"* {_text(sentence)}" for sentence in report.answers)]
-    speedups = tables.kernels(report)
-    parts += ["## Kernels"] if speedups else []
-    for table in speedups:
-        parts += _table(table)
+    for heading, of_suite in tables.suite_sections(report).items():
+        parts += [f"## {_text(heading)}", *(part for table in of_suite for part in _table(table))]
     parts += ["## Paired differences", *([_text(found)] if isinstance(found, str) else _table(found.table))]
     parts += ["## Cost", *_table(tables.costs(report))]
     failed, flagged = tables.failures(report)

@@ -45,7 +45,10 @@ def page(report: Report) -> str:
     trees, said = lineages(report)
     sections: list[Section] = [
         ("leaderboard", "Leaderboard", _leaderboard(report, over, style, drawn)),
-        ("kernels", "Kernels", "".join(map(_table, tables.kernels(report)))),
+        *(
+            (heading.lower(), heading, "".join(map(_table, found)))
+            for heading, found in tables.suite_sections(report).items()
+        ),
         ("differences", "Paired differences", _note(found) if isinstance(found, str) else _table(found.table)),
         ("curves", "Score against cost", _curves(report, style, drawn)),
         ("changes", "From start to best", _changes(report, trees, said, drawn)),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from trace_bench.analysis import kernels as of_kernels
 from trace_bench.analysis.bounds import within
 from trace_bench.analysis.proposals import KINDS
 from trace_bench.analysis.statistics import LEVEL, Estimate, coverage_text, means
+from trace_bench.analysis.suite_tables import as_table, suite_tables
 from trace_bench.artifacts.audits import AuditReport, Claim
 from trace_bench.display.table import UNPROTECTED, Column, Table, dollars
 from trace_bench.display.text import clean_line
@@ -29,11 +30,6 @@ MESSAGES = 5
 MESSAGE = 500
 LIMIT = 4000
 """Characters of a cell."""
-KERNELS = (
-    "fast_p: the share of problems that are solved with a speed-up above p (arXiv:2502.10517). The geometric mean is "
-    f"that of the solved ones. Intervals ({100 * LEVEL:g} %) are over problems; speed-ups of different hardware are in "
-    "no common mean."
-)
 _WHOLE, _TENTHS = "{:.0f}".format, "{:.1f}".format
 VERDICTS = ("contradicted", "unverifiable", "verified")
 _UNKNOWN = "–"
@@ -189,17 +185,15 @@ def leaderboards(report: Report) -> list[Table]:
     return found
 
 
-def kernels(report: Report) -> list[Table]:
-    """The speed-ups of kernels, one table a run that has any."""
-    found = []
+def suite_sections(report: Report) -> dict[str, list[Table]]:
+    """The tables that suites have of their jobs, one a run, by the heading of a section."""
+    sections: dict[str, list[Table]] = {}
     for number, source in enumerate(report.sources):
         jobs = report.jobs[report.jobs["source"] == number]
-        speedups = of_kernels.speedups(jobs, jobs["counts"])
-        apart = of_kernels.impossible(jobs, jobs["counts"])
-        if speedups or apart:
-            notes = [KERNELS, *([of_kernels.impossible_sentence(apart)] if apart else [])]
-            found.append(of_kernels.table(speedups, notes, source.name if report.several else ""))
-    return found
+        for table in suite_tables(jobs, jobs["counts"]):
+            notes, title = (table.explanation, *table.remarks), source.name if report.several else ""
+            sections.setdefault(table.heading, []).append(replace(as_table(table), notes=notes, title=title))
+    return sections
 
 
 def _intervals(report: Report) -> dict[tuple[str, str], str]:

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from trace_bench.suites.data_sets import DataCopy, DataSet
     from trace_bench.suites.spec import TaskSpec
+    from trace_bench.suites.tables import Statistics, SuiteTable
 
 
 class MadeTasks(NamedTuple):
@@ -141,6 +144,16 @@ class Suite:
     def data_copies(self) -> Sequence[DataCopy]:
         """Return all data sets that were fetched for this suite."""
         return ()
+
+    # ------------------------------------------------------------------------------------------------------- results
+
+    def table_of(self, jobs: pd.DataFrame, statistics: Statistics) -> SuiteTable | None:
+        """Return the suite's own table of a run; None if it has none.
+
+        Args:
+            jobs: jobs of the suite that count, a row each, with the columns of ``results.csv``.
+        """
+        return None
 
     # ----------------------------------------------------------------------------------------- tasks of a user's data
 

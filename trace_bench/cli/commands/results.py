@@ -17,9 +17,9 @@ from trace_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from trace_bench.analysis.groups import Summary
-    from trace_bench.analysis.kernels import Speedups
     from trace_bench.artifacts.contract import Direction
     from trace_bench.display.table import Table
+    from trace_bench.suites.tables import SuiteTable
 
 FORMATS = ("table", "csv", "json", "md", "tex")
 
@@ -48,8 +48,9 @@ def results(
 
     Example: trace-bench results latest --by task,trainer --format md
     """
-    from trace_bench.analysis import groups, kernels
+    from trace_bench.analysis import groups
     from trace_bench.analysis.spending import spending_sentences
+    from trace_bench.analysis.suite_tables import suite_tables
     from trace_bench.analysis.where import parse_by, parse_where
     from trace_bench.records.gaps import gap_sentences
     from trace_bench.records.reading import read_rows
@@ -71,20 +72,20 @@ def results(
             raise ConfigError(f"--where {chosen.text}: none of the {whole} jobs of the run matches")
     summary = groups.summarise_groups(jobs, columns, level=level, unprotected=unprotected, run_id=layout.run_id)
     _, counted, _ = groups.countable(jobs, unprotected=unprotected)
-    speedups, impossible = kernels.speedups(jobs, counted, level=level), kernels.impossible(jobs, counted)
+    of_suites = suite_tables(jobs, counted, level=level)
     if form == "json":
-        emit_json(_as_json(summary, speedups, impossible, where))
+        emit_json(_as_json(summary, of_suites, where))
     else:
         skipped = jobs[jobs["status"] == "skipped"]
         unmet = unmet_sentences(zip(skipped["task_id"], skipped["feedback"], strict=True))
         wanted = set(jobs["job_id"])
         said = spending_sentences(layout, [row for row in read_rows(layout) if row.job_id in wanted])
         remarks = [*gap_sentences(layout), *(f"budgets: {text}" for text in said)]
-        _emit(summary, speedups, impossible, remarks, unmet, form, explain=explain)
+        _emit(summary, of_suites, remarks, unmet, form, explain=explain)
 
 
-def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequence[str], where: str | None) -> Any:
-    from trace_bench.analysis import group_tables, kernels
+def _as_json(summary: Summary, of_suites: Sequence[SuiteTable], where: str | None) -> Any:
+    from trace_bench.analysis import group_tables
 
     return {
         "run_id": summary.run_id, "by": summary.by, "joined": summary.joined, "where": where,
@@ -92,22 +93,21 @@ def _as_json(summary: Summary, speedups: Sequence[Speedups], impossible: Sequenc
         "groups": group_tables.records(summary), "notes": group_tables.notes(summary),
         "methods": group_tables.methods(summary),
         **({"answers": answers} if (answers := group_tables.answer_records(summary)) else {}),
-        **({"kernels": kernels.records(speedups)} if speedups else {}),
-        **({"kernels_impossible": impossible} if impossible else {}),
+        **{name: value for table in of_suites for name, value in table.fields.items()},
     }  # fmt: skip
 
 
 def _emit(
     summary: Summary,
-    speedups: Sequence[Speedups],
-    impossible: Sequence[str],
+    of_suites: Sequence[SuiteTable],
     remarks_of_run: Sequence[str],
     unmet: Sequence[str],
     form: str,
     *,
     explain: bool,
 ) -> None:
-    from trace_bench.analysis import group_tables, kernels
+    from trace_bench.analysis import group_tables
+    from trace_bench.analysis.suite_tables import as_table
     from trace_bench.display import markup
 
     if form == "csv":
@@ -116,12 +116,12 @@ def _emit(
     aside = group_tables.aside_table(summary) if explain else None
     tables = [group_tables.main_table(summary) if explain else group_tables.short_table(summary)]
     tables += [aside] if aside is not None else []
-    tables += [kernels.table(speedups)] if speedups else []
+    tables += [as_table(table) for table in of_suites if table.rows]
     remarks = [group_tables.caveats(summary)]
     if explain:
         remarks = [*group_tables.notes(summary), *group_tables.methods(summary)]
     remarks = [*group_tables.answers(summary), *remarks_of_run, *remarks]
-    remarks += [kernels.impossible_sentence(impossible)] if impossible else []
+    remarks += [remark for table in of_suites for remark in table.remarks]
     remarks += unmet
     if form == "md":
         remarks_text = "\n".join(f"* {markup.markdown_text(line)}" for line in remarks)

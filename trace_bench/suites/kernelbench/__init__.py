@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_bench.suites.base import Suite
 from trace_bench.suites.kernelbench import described
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from trace_bench.suites.tables import Statistics, SuiteTable
 
 
 class KernelSuite(Suite):
@@ -28,6 +33,11 @@ class KernelSuite(Suite):
 
     def completed(self, raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         return described.described(raw)
+
+    def table_of(self, jobs: pd.DataFrame, statistics: Statistics) -> SuiteTable | None:
+        from trace_bench.suites.kernelbench import speedups
+
+        return speedups.table_of(jobs, statistics)
 
 
 SUITE = KernelSuite(

@@ -1,4 +1,4 @@
-"""Speed-ups over the problems of a level."""
+"""Tables of suites, by the example of kernels: speed-ups over the problems of a level."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import pandas as pd
 import pytest
 
 from tests.analysis.folders import make_run, row
-from trace_bench.analysis.kernels import impossible, impossible_sentence, records, speedups, table
+from trace_bench.analysis.suite_tables import TaskStatistics, suite_tables
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.commands.results import results as results_command
 from trace_bench.report import Report, markdown, page, read_source
+from trace_bench.suites.kernelbench.speedups import Speedups, impossible
+from trace_bench.suites.kernelbench.speedups import speedups as speedups_of
+from trace_bench.suites.tables import SuiteTable
 
 HERE, THERE = "Xeon · 2 CPUs · torch 2.13.0+cpu", "EPYC · 2 CPUs · torch 2.13.0+cpu"
 
@@ -25,6 +28,15 @@ def jobs(*rows: tuple[str, str, float, float]) -> pd.DataFrame:
     frame = pd.DataFrame([dict(zip(columns, row, strict=True)) for row in rows])
     frame["suite"] = frame["task_id"].str.partition(":")[0]
     return frame.assign(variant="base", resolved_optimizer="OptoPrime", model="stub", hardware=HERE, job_id=frame.index)
+
+
+def speedups(frame: pd.DataFrame) -> list[Speedups]:
+    return speedups_of(frame[frame["suite"] == "kernelbench"], TaskStatistics())
+
+
+def table(frame: pd.DataFrame) -> SuiteTable:
+    (found,) = suite_tables(frame, [True] * len(frame))
+    return found
 
 
 def kernel(number: int, task: str, speedup: float, **change: Any) -> Results:
@@ -42,7 +54,7 @@ def test_problems_weigh_the_same_and_held_out_scores_go_first() -> None:
         ("kernelbench:level1/a", "Two", 0.5, 0.5),
         ("llm4ad:circle_packing", "One", 2.0, 2.0),
     )
-    first, second, third = speedups(frame, [True] * len(frame))
+    first, second, third = speedups(frame)
     assert (first.level, first.keys["trainer"], first.problems) == ("level1", "One", 3)
     assert {p: found.mean for p, found in first.fast.items()} == pytest.approx({0: 2 / 3, 1: 1.5 / 3, 2: 1.5 / 3})
     assert first.geometric_mean.mean == pytest.approx(math.sqrt(2.0 * 2.5))
@@ -54,17 +66,17 @@ def test_problems_weigh_the_same_and_held_out_scores_go_first() -> None:
 
 def test_what_does_not_count_is_left_out_and_no_kernel_is_no_table() -> None:
     frame = jobs(("kernelbench:level1/a", "One", 4.0, 4.0), ("llm4ad:x", "One", 1.0, 1.0))
-    assert speedups(frame, [False, True]) == []
+    assert suite_tables(frame, [False, True]) == []
 
 
 def test_the_interval_of_the_geometric_mean_holds_it() -> None:
     frame = jobs(*((f"kernelbench:level1/{i}", "One", 1.0 + i / 4, 1.0) for i in range(8)))
-    (found,) = speedups(frame, [True] * len(frame))
+    (found,) = speedups(frame)
     low, high = found.geometric_mean.interval or (0.0, 0.0)
     assert 1 < low < (found.geometric_mean.mean or 0) < high
-    shown = table([found])
+    shown = table(frame)
     assert shown.header[0] == "level" and len(shown.rows[0]) == len(shown.header)
-    (told,) = records([found])
+    (told,) = shown.fields["kernels"]
     assert told["fast_1"]["mean"] == 7 / 8 and told["geometric_mean"]["interval"] == (low, high)
 
 
@@ -72,13 +84,13 @@ def test_speed_ups_of_different_hardware_are_in_no_common_mean() -> None:
     frame = jobs(*((f"kernelbench:level1/{name}", "One", 2.0, 2.0) for name in "abcd"))
     frame.loc[2:, "hardware"] = THERE
     frame.loc[2:, "score_test"] = 8.0
-    found = speedups(frame, [True] * 4)
+    found = speedups(frame)
     assert [(one.keys["hardware"], one.geometric_mean.mean) for one in found] == [
         (HERE, pytest.approx(2.0)), (THERE, pytest.approx(8.0))
     ]  # fmt: skip
-    shown = table(found)
+    shown = table(frame)
     assert [cells[shown.header.index("hardware")] for cells in shown.rows] == [HERE, THERE]
-    assert [one["hardware"] for one in records(found)] == [HERE, THERE]
+    assert [one["hardware"] for one in shown.fields["kernels"]] == [HERE, THERE]
 
 
 @pytest.mark.parametrize(("held_out", "selection", "left_out"), [(1.0, 0.0, True), (0.0, 1.0, False)])
@@ -88,11 +100,12 @@ def test_a_speed_up_that_the_hardware_does_not_allow_counts_nowhere_and_is_liste
     frame = jobs(("kernelbench:level1/a", "One", 2.0, 2.0), ("kernelbench:level1/b", "One", 900.0, 900.0))
     frame["metric_test:impossible"] = [0.0, held_out]
     frame["metric_best:impossible"] = [0.0, selection]
-    (found,) = speedups(frame, [True, True])
+    (found,) = speedups(frame)
     assert found.problems == (1 if left_out else 2), "the speed-up that counts is the held-out one"
-    assert impossible(frame, [True, True]) == (["1"] if left_out else [])
-    assert impossible(frame, [True, False]) == [], "a job that does not count is listed elsewhere"
-    assert impossible_sentence(["1"]).endswith("job 1.") and impossible_sentence([]) == ""
+    assert impossible(frame) == (["1"] if left_out else [])
+    assert [text.rpartition(" allow: ")[2] for text in table(frame).remarks] == (["job 1."] if left_out else [])
+    (counted,) = suite_tables(frame, [True, False])
+    assert not counted.remarks, "a job that does not count is listed elsewhere"
 
 
 def test_results_and_report_show_each_hardware_apart_and_name_what_is_impossible(
