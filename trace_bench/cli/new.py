@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trace_bench.errors import ConfigError
 from trace_bench.resources import data_dir
-from trace_bench.suites.base import Columns, MadeTasks, Suite
+from trace_bench.suites.base import Columns, MadeTasks
 
 SCAFFOLD = Path(__file__).parent / "scaffold"
 INTERACTIONS = ("solve", "policy")
@@ -29,9 +29,9 @@ def new_tasks(suite: str, source: Path, root: Path) -> MadeTasks:
         ConfigError: the suite makes none, the data cannot be read, or one of the folders is there already.
     """
     from trace_bench.arguments import hint
-    from trace_bench.suites.installed import load_suites
+    from trace_bench.suites.installed import suites_with
 
-    makers = {name: each for name, each in load_suites().items() if type(each).new_tasks is not Suite.new_tasks}
+    makers = suites_with("new_tasks")
     if suite not in makers:
         raise ConfigError(f"the suite {suite!r} makes no tasks of published data{hint(suite, makers)}")
     made = makers[suite].new_tasks(source)
@@ -87,10 +87,10 @@ def new_prompt_task(
     Raises:
         ConfigError: the name is invalid, the folder is not empty, or the examples cannot be used.
     """
-    from trace_bench.suites.installed import load_suites
+    from trace_bench.suites.installed import suites_with
 
-    texts = load_suites()["hf"].task_of_examples(source, columns, metric, seed, _title(_last(name)))
-    return _write_folder(texts, root / name, {})
+    suite = next(iter(suites_with("task_of_examples").values()))
+    return _write_folder(suite.task_of_examples(source, columns, metric, seed, _title(_last(name))), root / name, {})
 
 
 def new_function_task(

@@ -7,7 +7,7 @@ on the host; what they need beyond the standard library is imported in them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -144,6 +144,16 @@ class Suite:
     def data_copies(self) -> Sequence[DataCopy]:
         """Return all data sets that were fetched for this suite."""
         return ()
+
+    # -------------------------------------------------------------------------------------------------- this machine
+
+    def install(self, python: Path | None, say: Callable[[str], None]) -> Path:
+        """Install the program that the suite's services need, with `python`, and return it.
+
+        Raises:
+            EnvironmentUnavailable: it cannot be installed.
+        """
+        raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------------- results
 

@@ -42,3 +42,12 @@ def load_suites() -> dict[str, Suite]:
 def reader_of(path: Path) -> Suite | None:
     """The suite that reads the task at `path`, a file or a folder in a format of its own; None for other folders."""
     return next((suite for suite in load_suites().values() if suite.reads(path)), None)
+
+
+def suites_with(method: str) -> dict[str, Suite]:
+    """The installed suites that have a method of `Suite` of their own, by name."""
+    return {
+        name: suite
+        for name, suite in load_suites().items()
+        if getattr(type(suite), method) is not getattr(Suite, method)
+    }

@@ -201,13 +201,11 @@ def _collections() -> list[dict[str, Any]]:
 
 def _data_sets(roots: Sequence[Path]) -> list[dict[str, Any]]:
     """A row for each data set that a task reads."""
-    from trace_bench.suites.base import Suite
     from trace_bench.suites.data_sets import missing_splits
-    from trace_bench.suites.installed import load_suites
+    from trace_bench.suites.installed import suites_with
 
-    suites = [name for name, suite in load_suites().items() if type(suite).data_sets is not Suite.data_sets]
     rows = []
-    for wanted in _wanted([f"{name}:all" for name in suites], roots):
+    for wanted in _wanted([f"{name}:all" for name in suites_with("data_sets")], roots):
         found, lacking = wanted.copy(), missing_splits(wanted)
         bad = found.damaged() if found is not None else []
         some = f"{len(lacking)} of {len(wanted.splits)} splits not fetched"

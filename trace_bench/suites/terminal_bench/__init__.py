@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,11 @@ class HarborSuite(Suite):
 
     def needed_files(self, raw: Mapping[str, Any]) -> Iterable[str]:
         return ()
+
+    def install(self, python: Path | None, say: Callable[[str], None]) -> Path:
+        from trace_bench.suites.terminal_bench import install
+
+        return install.install(python, say)
 
 
 SUITE = HarborSuite(
