@@ -46,8 +46,10 @@ def _selected(entries: Sequence[TaskEntry], selectors: Sequence[str]) -> list[Ta
         ConfigError: a selector fits none.
     """
     from trace_bench.config.selectors import fitting, selector_of
+    from trace_bench.suites.catalog import Catalog
     from trace_bench.suites.registry import normalise_id, other_names
 
+    catalog = Catalog()
     short = other_names(entries)
     known = {*short, *(entry.id for entry in entries)}
     found: set[str] = set()
@@ -55,7 +57,9 @@ def _selected(entries: Sequence[TaskEntry], selectors: Sequence[str]) -> list[Ta
         wanted = normalise_id(written)
         selector = selector_of(wanted, known)
         full = {wanted, short.get(wanted, wanted)}
-        ids = {entry.id for entry in fitting(selector, entries)} if selector else full & {e.id for e in entries}
+        ids = (
+            {entry.id for entry in fitting(selector, catalog, entries)} if selector else full & {e.id for e in entries}
+        )
         if not ids:
             raise ConfigError(f"{written!r} fits no task; 'trace-bench tasks' lists all of them")
         found |= ids
