@@ -17,9 +17,9 @@ from tests.adversarial.attacks import HONEST, source_of
 from tests.adversarial.attacks.registry import ATTACKS
 from tests.engine import on_runtime
 from tests.integration.cli import cli
+from tests.sandbox.lab import SLOWNESS
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.identity import test_seed as held_out_seed
-from trace_bench.sandbox.conformance.lab import SLOWNESS
 from trace_bench.suites.registry import resolve
 from trace_bench.suites.spec import load_task_spec
 from trace_bench.suites.splits import split_seed

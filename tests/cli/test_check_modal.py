@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.integration.cli import REPOSITORY, write_config
+from tests.sandbox.conformance import CHECKS
 from trace_bench.cli import check_modal
 from trace_bench.cli.check_modal import FIRST, main
 from trace_bench.sandbox.base import Sandbox
-from trace_bench.sandbox.conformance import CHECKS
 from trace_bench.sandbox.local import LocalBackend, LocalSandbox
 
 FEW = ("exit_codes_come_back", "find_works_by_labels_in_every_state")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests import forked
 from tests.engine import on_runtime
-from trace_bench.sandbox.conformance.lab import SLOWNESS
+from tests.sandbox.lab import SLOWNESS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TASKS = REPOSITORY / "tests" / "tasks"

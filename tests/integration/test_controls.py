@@ -39,9 +39,9 @@ from tests.engine_proxy import (
 from tests.integration.cli import cli, write_config
 from tests.integration.controls import FLOOD, INSIDE, LIMITS, OUTSIDE, Facts, Shared, holds
 from tests.sandbox.conformance import SLEEP, Lab, read_all
+from tests.sandbox.lab import PATIENCE
 from trace_bench.sandbox import CONTROLS, Resources
 from trace_bench.sandbox import docker as docker_backend
-from trace_bench.sandbox.conformance.lab import PATIENCE
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.docker_sandbox import DockerSandbox
 from trace_bench.sandbox.errors import EngineRefused, ImageMissing

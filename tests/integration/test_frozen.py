@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.cli import TASKS
 from tests.integration.test_interruption import containers
+from tests.sandbox.lab import SLOWNESS
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
@@ -26,7 +27,6 @@ from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.images.lock import read_lock
 from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
-from trace_bench.sandbox.conformance.lab import SLOWNESS
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.uids import UidBlocks
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.integration.cli import TASKS, cli, result_of, start, write_config
-from trace_bench.sandbox.conformance.lab import SLOWNESS
+from tests.sandbox.lab import SLOWNESS
 
 pytestmark = pytest.mark.docker
 SEARCH = {"id": "PrioritySearch", "params": {"num_steps": 6, "num_candidates": 2, "num_proposals": 2}}

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.integration.cli import cli, environment
-from trace_bench.sandbox.conformance.lab import SLOWNESS
+from tests.sandbox.lab import SLOWNESS
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_bench.cli.conformance import CheckReport
+from tests.sandbox.conformance import CHECKS, Lab, examine
+from trace_bench.cli.check_report import CheckReport
 from trace_bench.config import load_config
 from trace_bench.config.models import RunConfig
 from trace_bench.display.console import emit, note_block
@@ -24,7 +25,6 @@ from trace_bench.errors import ConfigError, ExitCode, TraceBenchError
 from trace_bench.images.pins import pushed
 from trace_bench.planning.backends import backend_of, registry_of
 from trace_bench.sandbox.base import Backend
-from trace_bench.sandbox.conformance import CHECKS, Lab, examine
 from trace_bench.sandbox.labels import RUN
 
 FIRST = (

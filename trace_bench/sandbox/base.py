@@ -309,7 +309,7 @@ class Backend(Protocol):
     @property
     def cannot(self) -> Mapping[str, str]:
         """All other names of `CONTROLS` and `FEATURES`, each with the reason. Users read them. Checks of
-        `trace_bench.sandbox.conformance` that need one of them are skipped."""
+        `tests.sandbox.conformance` that need one of them are skipped."""
 
     @property
     def default_uid_base(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from trace_bench.sandbox.conformance.lab import PRELUDE
+from tests.sandbox.lab import PRELUDE
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.conversation import JOIN, Conversation, ModalStream
 from trace_bench.sandbox.modal.protocol import frame_reader

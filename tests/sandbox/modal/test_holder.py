@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sandbox.lab import ECHO, SLEEP, read_all, read_bytes, read_until
 from tests.sandbox.modal.plain import held
-from trace_bench.sandbox.conformance.lab import ECHO, SLEEP, read_all, read_bytes, read_until
 from trace_bench.sandbox.errors import StreamTimeout
 from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.confinement import KEPT

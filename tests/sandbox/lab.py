@@ -7,12 +7,12 @@ import os
 import secrets
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from trace_bench.sandbox.base import CONTROLS, FEATURES, Backend, ExitStatus, Resources, Sandbox, SandboxRequest, Stream
+from trace_bench.sandbox.base import Backend, ExitStatus, Resources, Sandbox, SandboxRequest, Stream
 from trace_bench.sandbox.labels import JOB, RUN
 
 SLOWNESS = float(os.environ.get("TRACE_BENCH_SLOWNESS") or 1)
@@ -115,45 +115,10 @@ class Lab:
             assert ended is not None
             return out, sandbox.last_words(), ended
 
-    def cannot(self) -> dict[str, str]:
-        """What the backend cannot do, here and under this runtime, each with the reason."""
-        return {**self.backend.cannot, **self.without}
-
     def sweep(self) -> None:
         """Remove what checks have left."""
         for sandbox in self.backend.find({RUN: self.run}):
             sandbox.remove()
-
-
-@dataclass(frozen=True)
-class Check:
-    """One rule for every backend.
-
-    Attributes:
-        run: raises AssertionError, or any other error, if the backend breaks the rule.
-        needs: controls and features without which it means nothing.
-    """
-
-    run: Callable[[Lab], None]
-    needs: frozenset[str] = frozenset()
-
-    @property
-    def name(self) -> str:
-        return self.run.__name__
-
-    def lacking(self, lab: Lab) -> str | None:
-        """Why this backend skips it, in the backend's words; None if it does not."""
-        cannot = lab.cannot()
-        lost = sorted(self.needs & cannot.keys())
-        return "; ".join(f"the {lab.backend.name} backend has no {name}: {cannot[name]}" for name in lost) or None
-
-
-def needs(*names: str) -> Callable[[Callable[[Lab], None]], Check]:
-    """Decorate a check of what not every backend can do."""
-    unknown = set(names) - CONTROLS.keys() - FEATURES.keys()
-    if unknown:
-        raise ValueError(f"neither controls nor features: {sorted(unknown)}")
-    return lambda run: Check(run, frozenset(names))
 
 
 @contextmanager
@@ -169,43 +134,47 @@ def raises(*kinds: type[BaseException], says: str = "") -> Iterator[None]:
 
 def read_until(stream: Stream, end: bytes, seconds: float = 30) -> bytes:
     """Everything up to and with `end`."""
-    return read_while(stream, lambda data: not data.endswith(end), seconds)
+    return _read(stream, lambda data: data.endswith(end), seconds)
 
 
 def read_bytes(stream: Stream, count: int, seconds: float = 60) -> bytes:
-    return read_while(stream, lambda data: len(data) < count, seconds)
+    """At least `count` bytes."""
+    return _read(stream, lambda data: len(data) >= count, seconds)
 
 
 def read_all(stream: Stream, seconds: float = 60) -> bytes:
     """Everything up to the end of the stream."""
-    return read_while(stream, lambda _: True, seconds, to_end=True)
+    return _read(stream, None, seconds)
 
 
-def read_while(stream: Stream, more: Callable[[bytes], bool], seconds: float, *, to_end: bool = False) -> bytes:
+def _read(stream: Stream, complete: Callable[[bytearray], bool] | None, seconds: float) -> bytes:
     seconds *= SLOWNESS
     deadline = time.monotonic() + seconds
     data = bytearray()
-    while more(bytes(data[-64:]) if to_end else bytes(data)):
+    while complete is None or not complete(data):
         piece = stream.read(max(0.0, deadline - time.monotonic()))
         assert piece is not None, f"nothing within {seconds} s after {bytes(data[-200:])!r}"
         if not piece:
-            assert to_end, f"the stream ended after {bytes(data[-200:])!r}"
+            assert complete is None, f"the stream ended after {bytes(data[-200:])!r}"
             break
         data += piece
     return bytes(data)
 
 
-class Collectable(Protocol):
-    def collect(self) -> Iterator[bytes]: ...
-
-
-def members(sandbox: Collectable) -> dict[str, tarfile.TarInfo]:
-    with tarfile.open(fileobj=io.BytesIO(b"".join(sandbox.collect()))) as tar:
+def members(collected: Sandbox | Iterable[bytes]) -> dict[str, tarfile.TarInfo]:
+    """The members of the archive of a sandbox, or of one that was collected before."""
+    with _opened(collected) as tar:
         return {member.name.rstrip("/"): member for member in tar}
 
 
-def content(sandbox: Collectable, name: str) -> bytes:
-    with tarfile.open(fileobj=io.BytesIO(b"".join(sandbox.collect()))) as tar:
+def content(collected: Sandbox | Iterable[bytes], name: str) -> bytes:
+    """The content of the file `name` below /out."""
+    with _opened(collected) as tar:
         file = tar.extractfile(f"out/{name}")
         assert file is not None
         return file.read()
+
+
+def _opened(collected: Sandbox | Iterable[bytes]) -> tarfile.TarFile:
+    pieces = collected if isinstance(collected, Iterable) else collected.collect()
+    return tarfile.open(fileobj=io.BytesIO(b"".join(pieces)))
