@@ -12,14 +12,16 @@ import pytest
 
 from tests.analysis.folders import RUN, entry, job_id, make_run
 from tests.analysis.folders import row as made
+from tests.cli.sample_run import SampleJob
 from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.commands.ls import ls
 from trace_bench.cli.commands.show import show
 from trace_bench.cli.outcome import counts_text, print_outcome
-from trace_bench.cli.tally import Totals
+from trace_bench.cli.tally import Tally
 from trace_bench.display.terminal import Screen
+from trace_bench.execution.events import JobFinished
 from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, rank
 from trace_bench.records.reading import read_rows
 from trace_bench.records.rows import is_final
@@ -118,7 +120,7 @@ def test_show_tells_them_apart_and_marks_what_is_flagged(run: RunLayout, capsys:
     assert "failures        1 candidate:candidate_error, 1 trainer:job_timeout\n" in head
     assert (
         "infrastructure  1 harness:scorer_changed, 1 provider:provider_error, 1 sandbox:out_of_memory; "
-        "no results of a trainer, and in no mean\n" in head
+        "not results of a trainer, and not in a mean\n" in head
     )
     assert "unprotected     1 of 12 jobs\n" in head
     assert "flagged         3 of 12 jobs: 1 suspicious_source, 1 left_processes, 1 unswept, 1 scorer_changed" in head
@@ -197,8 +199,11 @@ def test_the_end_of_a_run_says_it_too(run: RunLayout, capsys: pytest.CaptureFixt
 
 def test_counts_are_the_same_wherever_they_are_told(run: RunLayout) -> None:
     """Of a run that goes on, one that has ended, and its files."""
-    totals = Totals.of(ROWS)
-    assert dict(totals.counts) == json.loads(run.summary.read_text())["counts"]
-    assert (totals.infrastructure, totals.flagged) == (3, 3)
+    planned = [SampleJob(row.job_id, row.task_id) for row in ROWS]
+    tally = Tally(planned, workers=1)
+    for job, row in zip(planned, ROWS, strict=True):
+        tally.apply(JobFinished(job, row))
+    assert tally.counts == json.loads(run.summary.read_text())["counts"]
+    assert (tally.infrastructure, tally.flagged) == (3, 3)
     assert counts_text(ROWS[:4], 4) == "2 of 4 jobs ok, 2 failed"
     assert [is_final(row) for row in ROWS] == [True] * 4 + [False] * 7 + [True]

@@ -109,7 +109,7 @@ def test_show_counts_what_the_model_proposed(runs: Path) -> None:
     job.state_history.write_text('{"candidate":"a","parents":[]}\n{"candidate":"b","parents":["a"]}\n')
     assert "\nproposals  1 new, 1 duplicate, 1 unusable\n" in shown("show", RUN, runs=runs)
     assert "\nproposals    1 new, 1 duplicate, 1 unusable\n" in shown("show", RUN, job_id(0), runs=runs)
-    assert "proposals" not in shown("show", RUN, job_id(1), runs=runs)
+    assert "\nproposals    1 of 3 answers unusable: 1 cut off\n" in shown("show", RUN, job_id(1), runs=runs)
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
@@ -204,9 +204,9 @@ def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
     )
     make_run(runs, rows=[good, FAILED], warnings=["mind this"], name="demo")
     text = shown("show", "latest", runs=runs)
-    assert f"run       {RUN}  (demo)" in text and "state     unfinished" in text
-    assert "jobs      3: 1 ok, 1 failed, 1 planned" in text and "failures  1 candidate:bad" in text
-    assert "tokens    7 (7 in, 0 out) in 0 calls" in text and "warnings  mind this" in text
+    assert f"run        {RUN}  (demo)" in text and "state      unfinished" in text
+    assert "jobs       3: 1 ok, 1 failed, 1 planned" in text and "failures   1 candidate:bad" in text
+    assert "tokens     7 (7 in, 0 out) in 0 calls" in text and "warnings   mind this" in text
     table = text.split("\n\n")[1].splitlines()
     assert table[1].split() == [
         job_id(0), "internal:numeric_param", "NoOp", "0", "0", "ok", "-3", "→", "-0.5", "↑", "-0.75", "1.2", "7",
@@ -223,10 +223,10 @@ def test_show_has_the_run_its_jobs_and_its_leaderboard(runs: Path) -> None:
 
 def test_times_are_of_one_form_and_a_plan_that_is_younger_is_left_out(runs: Path) -> None:
     run = make_run(runs, rows=[row(0)], planned=1, started="2026-01-02T03:04:05.678901Z")
-    assert "times    started 2026-01-02T03:04:05Z, ended 2026-01-02T03:04:05Z\n" in shown("show", RUN, runs=runs)
+    assert "times      started 2026-01-02T03:04:05Z, ended 2026-01-02T03:04:05Z\n" in shown("show", RUN, runs=runs)
     document = json.loads(run.manifest.read_text())
     run.manifest.write_text(json.dumps({**document, "generated_at": "2026-01-02T03:00:00.123456Z"}))
-    assert "times    planned 2026-01-02T03:00:00Z, started" in shown("show", RUN, runs=runs)
+    assert "times      planned 2026-01-02T03:00:00Z, started" in shown("show", RUN, runs=runs)
     make_run(runs, "plan", started=None)
     assert "times    planned 2026-01-02T03:04:05Z\n" in shown("show", "plan", runs=runs)
 
@@ -387,7 +387,7 @@ def test_a_job_without_a_folder_can_be_shown(runs: Path) -> None:
     [
         (["show", "nope"], "there is no run 'nope'"),
         (["show", RUN, "zz"], "there is no job 'zz'"),
-        (["show", RUN, "--status", "done"], "--status: no job is ever 'done'; known are ok, failed, skipped,"),
+        (["show", RUN, "--status", "done"], "--status: there is no status 'done'; use one of ok, failed, skipped,"),
         (["show", RUN, job_id(0), "--status", "ok"], "--status chooses among the jobs of a run"),
         (["logs", RUN, "zz"], "there is no job 'zz'"),
         (["logs", RUN, "--events"], "--events chooses between the two logs of a job"),

@@ -92,7 +92,7 @@ def test_scores_that_are_withheld_are_shown_nowhere(
     make_job(make_run(tmp_path, rows=[bad]), 0, status="failed", **change)
     text = shown(tmp_path, capsys)
     assert "-0.75" not in text and "\nscores\n" not in text
-    assert "withheld     its scores, which count for nothing" in text
+    assert "withheld     the scores, which do not count" in text
     assert json.loads(shown(tmp_path, capsys, as_json=True))["scores"] is None
 
 

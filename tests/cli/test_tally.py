@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.sample_run import STEP, failed, job, row, skipped
 from trace_bench.artifacts.jsonio import finite_number
-from trace_bench.cli.tally import Tally, Totals, outcome_of
+from trace_bench.cli.tally import Tally, outcome_of
 from trace_bench.execution.events import (
     CandidateEvaluated,
     JobFinished,
@@ -30,15 +30,6 @@ def test_a_job_that_was_cut_off_is_neither_ok_nor_failed() -> None:
     assert outcome_of(row(one, stop_reason="interrupted")) == "interrupted"
     assert outcome_of(failed(one, stop_reason="interrupted")) == "interrupted"
     assert (outcome_of(row(one)), outcome_of(failed(one)), outcome_of(skipped(one))) == ("ok", "failed", "skipped")
-
-
-def test_totals_count_every_ending_and_what_was_spent() -> None:
-    jobs = [job(n) for n in range(5)]
-    rows = [row(jobs[0]), row(jobs[1]), failed(jobs[2]), skipped(jobs[3]), row(jobs[4], stop_reason="interrupted")]
-    totals = Totals.of(rows)
-    assert totals.counts == {"ok": 2, "failed": 1, "interrupted": 1, "skipped": 1}
-    assert (totals.llm_calls, totals.total_tokens, totals.cost_usd) == (12, 480, 1.0)
-    assert totals.prompt_tokens + totals.completion_tokens == totals.total_tokens
 
 
 def test_jobs_wait_run_and_end() -> None:

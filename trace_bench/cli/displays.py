@@ -1,4 +1,4 @@
-"""Displays of a run for pipes and programs: nothing, plain lines, or JSON lines. The one for terminals is `live`."""
+"""Displays of a run for pipes and programs: nothing, plain lines, or JSON lines. `live` has the one for terminals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trace_bench.artifacts.records import Results
 from trace_bench.cli import json_events
 from trace_bench.cli.tally import outcome_of
 from trace_bench.display.console import emit, note
-from trace_bench.display.table import dollars
+from trace_bench.display.table import dollars, number
 from trace_bench.display.text import clean_line, escape_line
 from trace_bench.execution.events import (
     CandidateEvaluated,
@@ -45,7 +45,7 @@ SHOWN_EVENTS = ("build.end", "evaluation", "phase.end", "train.end", "stop.reque
 DELAYS_APART = 30.0
 """Seconds between two lines about delayed model calls of one job."""
 SKIPS = 20
-"""Jobs that never ran that are shown one by one: after an early end they may be thousands."""
+"""Jobs that never ran that have a line each: after an early end there can be thousands."""
 LINE = 2000
 """Characters of one shown line of a sandbox's output; a longer one is shown in parts."""
 
@@ -74,8 +74,8 @@ class Display:
                 self.end = event
                 if left:
                     self.note(
-                        f"these sandboxes could not be removed and may go on costing: {', '.join(left)}; "
-                        "trace-bench clean removes them once they can be reached"
+                        f"these sandboxes could not be removed and can cost more: {', '.join(left)}; "
+                        "run trace-bench clean when their host can be reached"
                     )
 
     def note(self, text: str) -> None:
@@ -105,63 +105,51 @@ class Lines(Display):
         self._verbosity = verbosity
         self._clock = clock
         self._delays: dict[str, float] = {}
-        self._planned = self._done = self._skipped = 0
+        self._done = self._skipped = 0
         self._cost = 0.0
         self._output = Output()
 
     def notify(self, event: Event) -> None:
         if isinstance(event, RunStarted):
-            self._planned = len(event.jobs)
-            continued = ", continued" if event.continued else ""
-            self.note(f"run    {event.run_id}  {self._planned} jobs{continued}")
+            self.note(f"run    {event.run_id}  {len(event.jobs)} jobs{', continued' if event.continued else ''}")
         super().notify(event)
+        for line in self._lines(event):
+            self.note(line)
+
+    def _lines(self, event: Event) -> list[str]:
+        text = event_line(event)
         match event:
-            case JobReused(job, row):
-                self._job_ended(f"reused {name_of(job)}  {_scores(row)}{_flags(row)}", row)
-            case JobQueued(job, host):
-                self.note(f"wait   {name_of(job)}  {lacking(host)}")
-            case JobStarted(job, adopted):
-                self.note(f"start  {name_of(job)}" + ("  adopted" if adopted else ""))
-            case SandboxUp(job, host) if host or self._verbosity:
-                self.note(f"up     {name_of(job)}" + (f"  on {host}" if host else ""))
-            case ModelCallDelayed(job, seconds, reason):
+            case SandboxUp(job, host="") if self._verbosity:
+                return [f"up     {name_of(job)}"]
+            case ModelCallDelayed(job):
                 last, now = self._delays.get(job.job_id), self._clock()
-                if self._verbosity or last is None or now - last >= DELAYS_APART:
-                    self._delays[job.job_id] = now
-                    self.note(f"wait   {name_of(job)}  {wait(seconds, reason)}")
-            case JobRetried(job, row, attempt):
-                self._print(self._output.rest(job.job_id))
-                self.note(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}")
-            case JobFinished(job, row):
-                self._print(self._output.rest(job.job_id))
-                self._job_ended(_finished(job, row), row)
+                if not self._verbosity and last is not None and now - last < DELAYS_APART:
+                    return []
+                self._delays[job.job_id] = now
+            case JobRetried(job):
+                return [*self._output.rest(job.job_id), text]
+            case JobFinished(job, row) | JobReused(job, row):
+                return [*self._output.rest(job.job_id), self._counted(text, row)]
             case JobSkipped(job, row):
                 self._skipped += 1
-                if self._skipped <= SKIPS:
-                    reason = first_sentence(row.feedback) or job.reason
-                    self._job_ended(f"skip   {name_of(job)}  {reason}".rstrip(), row)
-            case GapsMeasured(programs):
-                self.note(measuring(programs))
+                return [self._counted(text, row)] if self._skipped <= SKIPS else []
             case RunEnded() if self._skipped > SKIPS:
-                self.note(f"skip   and {self._skipped - SKIPS} more")
+                return [f"skip   and {self._skipped - SKIPS} more"]
             case CandidateEvaluated(job, line) if self._verbosity:
-                step, score, best = (_short(finite_number(line.get(name))) for name in ("step", "score", "best_score"))
-                self.note(f"step   {job.job_id[:SHORT]}  step {step}  score {score}  best {best}")
+                step, score, best = (number(finite_number(line.get(name))) for name in ("step", "score", "best_score"))
+                return [f"step   {job.job_id[:SHORT]}  step {step}  score {score}  best {best}"]
             case SandboxEvent(job, line) if self._verbosity and line.get("event") in SHOWN_EVENTS:
-                self.note(f"event  {job.job_id[:SHORT]}  {line['event']}  {_fields(line)}".rstrip())
-            case SandboxOutput(job, phase, text) if self._verbosity > 1:
-                self._print(self._output.add(job.job_id, phase, text))
+                return [f"event  {job.job_id[:SHORT]}  {line['event']}  {_fields(line)}".rstrip()]
+            case SandboxOutput(job, phase, output) if self._verbosity > 1:
+                return self._output.add(job.job_id, phase, output)
+        return [text] if text else []
 
-    def _job_ended(self, text: str, row: Results) -> None:
-        """Print the job's line, with how many have ended, and what they cost so far if they cost anything."""
+    def _counted(self, text: str, row: Results) -> str:
+        """The line of a job that has ended, with the number of such jobs, and their cost so far if they have any."""
         self._done += 1
         self._cost += row.cost_usd
         cost = f", ${dollars(self._cost)}" if self._cost else ""
-        self.note(f"{text}  [{self._done}/{self._planned}{cost}]")
-
-    def _print(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self.note(line)
+        return f"{text}  [{self._done}/{len(self.start.jobs) if self.start else 0}{cost}]"
 
 
 class JsonLines(Display):
@@ -175,8 +163,8 @@ class JsonLines(Display):
         super().notify(event)
         if isinstance(event, JobReused | JobFinished | JobSkipped):
             self._rows[event.job.job_id] = event.row
-        if (found := json_events.json_event(event)) is not None:
-            emit(json_events.line(*found))
+        if (named := json_events.json_event(event)) is not None:
+            emit(json_events.line(*named))
 
     def close(self, exit_code: int, error: str | None = None) -> None:
         if self.start is not None:
@@ -185,16 +173,44 @@ class JsonLines(Display):
             emit(json_events.line("run.end", fields))
 
 
+def event_line(event: Event) -> str:
+    """The line of an event for people; empty for an event that has none."""
+    match event:
+        case JobReused(job, row):
+            return f"reused {name_of(job)}  {_scores(row)}{_flags(row)}"
+        case JobQueued(job, host):
+            held = "for GPUs, cores or quiet that others have"
+            return f"wait   {name_of(job)}  {held}" + (f", on {host}" if host else "")
+        case JobStarted(job, adopted):
+            return f"start  {name_of(job)}" + ("  adopted" if adopted else "")
+        case SandboxUp(job, host) if host:
+            return f"up     {name_of(job)}  on {host}"
+        case ModelCallDelayed(job, seconds, reason):
+            return f"wait   {name_of(job)}  {wait(seconds, reason)}"
+        case JobRetried(job, row, attempt):
+            return f"retry  {name_of(job)}  attempt {attempt} after {why(row)}"
+        case JobFinished(job, row):
+            return _finished(job, row)
+        case JobSkipped(job, row):
+            return f"skip   {name_of(job)}  {first_sentence(row.feedback) or job.reason}".rstrip()
+        case GapsMeasured(programs):
+            what = "1 reference program" if programs == 1 else f"{programs} reference programs"
+            return f"gap    scoring {what} on the same instances"
+    return ""
+
+
 def _finished(job: JobView, row: Results) -> str:
     """The line of a job that has ended."""
+    price = f"  ${dollars(row.cost_usd)}" if row.cost_usd else ""
     match outcome_of(row):
         case "interrupted":
             return f"cut    {name_of(job)}  interrupted; will run again when the run is continued"
         case "ok":
-            spent = f"{row.time_seconds or 0:.1f} s{_price(row)}"
-            return f"ok     {name_of(job)}  {_scores(row)}  {spent}{_end_of(row)}{_flags(row)}"
+            budget = "cut off by the run's budget" if row.cut_by_run_budget else "ended by its budget"
+            end = f"  {budget}" if row.stop_reason == "budget" else ""
+            return f"ok     {name_of(job)}  {_scores(row)}  {row.time_seconds or 0:.1f} s{price}{end}{_flags(row)}"
         case _:
-            return f"failed {name_of(job)}  {why(row)}{_price(row)}{_flags(row)}"
+            return f"failed {name_of(job)}  {why(row)}{price}{_flags(row)}"
 
 
 def alert(text: str) -> None:
@@ -228,12 +244,7 @@ class Output:
         line = line.removesuffix("\r")
         parts = [line[at : at + LINE] for at in range(0, len(line), LINE)] or [""]
         prefix = f"{job_id[:SHORT]} {phase} | "
-        return [prefix + escaped(part) for part in parts]
-
-
-def escaped(text: str) -> str:
-    """`text` without anything that moves a cursor; tabs are spaces."""
-    return escape_line(text.replace("\t", "    "))
+        return [prefix + escape_line(part.replace("\t", "    ")) for part in parts]
 
 
 def name_of(job: JobView) -> str:
@@ -247,19 +258,8 @@ def why(row: Results) -> str:
     return f"{row.failure_boundary}: {row.failure_kind or '?'}: {first_sentence(row.feedback)}"
 
 
-def measuring(programs: int) -> str:
-    """The line about reference programs that are about to be scored."""
-    what = "1 reference program" if programs == 1 else f"{programs} reference programs"
-    return f"gap    scoring {what} on the same instances"
-
-
-def lacking(host: str) -> str:
-    """The resources that a job waits for, of `host` if there are several."""
-    return "for GPUs, cores or quiet that others have" + (f", on {host}" if host else "")
-
-
 def wait(seconds: float, why: str) -> str:
-    """How long a model call waits, and why, safe to show."""
+    """The delay of a model call, and the reason."""
     return f"{seconds:.0f} s for its model: {why}"
 
 
@@ -269,45 +269,23 @@ def first_sentence(text: str) -> str:
     return first if len(first) <= 300 else f"{first[:299]}…"
 
 
-def score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
-
-
 def _scores(row: Results) -> str:
-    return f"{score(row.score_initial)} -> {score(row.score_best)}"
-
-
-def _price(row: Results) -> str:
-    return f"  ${dollars(row.cost_usd)}" if row.cost_usd else ""
-
-
-def _end_of(row: Results) -> str:
-    """That a budget ended the search, and whose."""
-    if row.stop_reason != "budget":
-        return ""
-    return "  cut off by the run's budget" if row.cut_by_run_budget else "  ended by its budget"
+    return f"{number(row.score_initial)} -> {number(row.score_best)}"
 
 
 def _flags(row: Results) -> str:
     return f"  ! {' '.join(flags_of(row))}" if row.integrity_flags else ""
 
 
-def _short(value: int | float | None) -> str:
-    return score(None if value is None else float(value))
-
-
 def _fields(line: Mapping[str, Any]) -> str:
     """The event's own fields as ``key=value``."""
-    shown = []
+    parts = []
     for key, value in line.items():
-        if key not in ("t", "event"):
-            text = value if isinstance(value, str) else _compact(value)
-            shown.append(f"{key}={text}")
-    return " ".join(shown)
-
-
-def _compact(value: object) -> str:
-    try:
-        return json.dumps(value, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):  # a number of too many digits, or too deep
-        return "?"
+        if key in ("t", "event"):
+            continue
+        try:
+            text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError):  # a number of too many digits, or too deep
+            text = "?"
+        parts.append(f"{key}={text}")
+    return " ".join(parts)

@@ -14,10 +14,10 @@ _CHUNK = 1 << 20
 
 
 class GrowingFile:
-    """The lines of a file that is appended to, and may be replaced by one that begins alike.
+    """The lines of a file that grows, and can be replaced by one with the same beginning.
 
     Attributes:
-        began_again: how often the file was found shorter than what had been read of it; it is then read from its
+        began_again: number of times the file was shorter than the part that had been read. It is then read from its
             beginning.
     """
 
@@ -28,7 +28,7 @@ class GrowingFile:
         self._rest = b""
 
     def lines(self) -> Iterator[bytes]:
-        """The whole lines since the last call, without their newline; none while there is no file."""
+        """Return the complete lines since the last call, without their newline; none while there is no file."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -40,11 +40,11 @@ class GrowingFile:
             file.seek(self._offset)
             while chunk := file.read(_CHUNK):
                 self._offset += len(chunk)
-                *whole, self._rest = (self._rest + chunk).split(b"\n")
-                yield from whole
+                *lines, self._rest = (self._rest + chunk).split(b"\n")
+                yield from lines
 
     def rest(self) -> bytes:
-        """The unfinished last line; the next call finds none."""
+        """Return the unfinished last line, once."""
         rest, self._rest = self._rest, b""
         return rest
 

@@ -1,7 +1,7 @@
-"""The JSON lines of ``run --json``: every event and its fields, and nowhere else.
+"""The JSON lines of ``run --json``: every event and its fields.
 
-``docs/reference/events.md`` describes them; a test holds the two together. What a sandbox said is passed on field by
-field, so that it can neither stand for an event of ours nor break a line.
+``docs/reference/events.md`` describes them, and a test compares the two. Lines from a sandbox are copied field by
+field: they cannot pass for another event, nor break a line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 from trace_bench.artifacts.jsonio import finite_number
 from trace_bench.artifacts.records import Results
-from trace_bench.cli.tally import Totals
 from trace_bench.errors import ExitCode
 from trace_bench.execution.events import (
     CandidateEvaluated,
@@ -30,6 +29,7 @@ from trace_bench.execution.events import (
     RunStarted,
     SandboxUp,
 )
+from trace_bench.records.tables import summarise
 
 Fields = dict[str, Any]
 
@@ -38,6 +38,7 @@ _STEP_NUMBERS = (
     "evaluations",
 )  # fmt: skip
 _STEP_TEXTS = ("candidate", "split", "reason")
+_JOB = ("job_id", "task_id", "trainer_id", "variant", "model", "seed", "score_direction", "decision", "reason")
 
 
 def line(event: str, fields: Mapping[str, Any]) -> str:
@@ -49,17 +50,7 @@ def line(event: str, fields: Mapping[str, Any]) -> str:
 
 def job_fields(job: JobView) -> Fields:
     """A planned job, in ``run.start`` and in the plan that ``--dry-run`` prints."""
-    return {
-        "job_id": job.job_id,
-        "task_id": job.task_id,
-        "trainer_id": job.trainer_id,
-        "variant": job.variant,
-        "model": job.model,
-        "seed": job.seed,
-        "score_direction": job.score_direction,
-        "decision": job.decision,
-        "reason": job.reason,
-    }
+    return {name: getattr(job, name) for name in _JOB}
 
 
 def json_event(event: Event) -> tuple[str, Fields] | None:
@@ -68,7 +59,7 @@ def json_event(event: Event) -> tuple[str, Fields] | None:
         case RunStarted():
             return "run.start", _run_start(event)
         case JobReused(job, row):
-            return "job.reuse", {"job_id": job.job_id, "row": _row(row)}
+            return "job.reuse", _row(job, row)
         case JobQueued(job, host):
             return "job.queue", {"job_id": job.job_id, "host": host or None}
         case JobStarted(job, adopted):
@@ -80,11 +71,11 @@ def json_event(event: Event) -> tuple[str, Fields] | None:
         case ModelCallDelayed(job, seconds, why):
             return "job.wait", {"job_id": job.job_id, "seconds": round(seconds, 3), "reason": why}
         case JobRetried(job, row, attempt):
-            return "job.retry", {"job_id": job.job_id, "attempt": attempt, "row": _row(row)}
+            return "job.retry", {"job_id": job.job_id, "attempt": attempt, **_row(job, row)}
         case JobFinished(job, row):
-            return "job.end", {"job_id": job.job_id, "row": _row(row)}
+            return "job.end", _row(job, row)
         case JobSkipped(job, row):
-            return "job.skip", {"job_id": job.job_id, "row": _row(row)}
+            return "job.skip", _row(job, row)
         case GapsMeasured(programs):
             return "gaps.measure", {"programs": programs}
     return None
@@ -114,8 +105,9 @@ def _step(job: JobView, step: Mapping[str, Any]) -> Fields:
 
 
 def run_end(run: RunStarted, rows: Sequence[Results], *, exit_code: int, error: str | None) -> Fields:
-    """`rows` are those of the jobs that have one."""
-    totals = Totals.of(rows)
+    """The fields of the last line, from the rows of the jobs that have one."""
+    summary = summarise(run.run_id, rows, len(rows))
+    tokens = summary.token_totals
     return {
         "run_id": run.run_id,
         "folder": str(run.layout.root),
@@ -124,16 +116,12 @@ def run_end(run: RunStarted, rows: Sequence[Results], *, exit_code: int, error: 
         "interrupted": exit_code == ExitCode.INTERRUPTED,
         "exit_code": exit_code,
         "error": error,
-        "counts": dict(totals.counts),
-        "infrastructure_failures": totals.infrastructure,
-        "flagged_jobs": totals.flagged,
-        "llm_calls": totals.llm_calls,
-        "token_totals": {
-            "prompt": totals.prompt_tokens,
-            "completion": totals.completion_tokens,
-            "total": totals.total_tokens,
-        },
-        "cost_usd": totals.cost_usd,
+        "counts": summary.counts,
+        "infrastructure_failures": summary.infrastructure_failures,
+        "flagged_jobs": summary.flagged_jobs,
+        "llm_calls": summary.llm_calls,
+        "token_totals": {"prompt": tokens.prompt, "completion": tokens.completion, "total": tokens.total},
+        "cost_usd": summary.cost_usd,
     }
 
 
@@ -155,5 +143,5 @@ def _extra(value: object) -> object:
     return value
 
 
-def _row(row: Results) -> Fields:
-    return row.model_dump(mode="json")
+def _row(job: JobView, row: Results) -> Fields:
+    return {"job_id": job.job_id, "row": row.model_dump(mode="json")}

@@ -1,8 +1,7 @@
-"""A run as it goes on, for a terminal: a table that is drawn again while jobs run, with failures standing above it.
+"""The display of a run for a terminal: a table that is drawn again while jobs run, below lines for failures.
 
-Calls of the run only change a `Tally`; a thread of its own draws, at most every `INTERVAL` seconds, so that a slow
-terminal holds up no job and the clocks go on where nothing happens. It reads no file. The table is gone at the end,
-whatever the end is; what it said is in the result.
+Events only change a `Tally`. A separate thread draws, at most every `INTERVAL` seconds: a slow terminal delays no job,
+and the clocks continue between events. The table is removed at the end; the result has its content.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ from rich.live import Live
 from rich.text import Text
 
 from trace_bench.artifacts.contract import Direction
-from trace_bench.cli.displays import Display, lacking, measuring, name_of, score, wait, why
+from trace_bench.cli.displays import Display, event_line, wait
 from trace_bench.cli.tally import Running, Tally, TaskBest, outcome_of
 from trace_bench.display.names import shared_parameters, without
-from trace_bench.display.table import UNPROTECTED, Table, dollars
+from trace_bench.display.table import UNPROTECTED, Table, dollars, number
 from trace_bench.display.terminal import fit
 from trace_bench.display.text import clean_line
 from trace_bench.execution.events import Event, GapsMeasured, JobFinished, JobQueued, JobRetried, RunStarted
 from trace_bench.records.integrity import MARK
 
 INTERVAL = 0.25
-"""Seconds between two pictures, at least."""
+"""Shortest time between two pictures, in seconds."""
 SHARE = 0.05
-"""Of a core, at most, that drawing takes."""
+"""Largest share of a core that drawing takes."""
 _RUNNING = ("task", "trainer", "variant", "model", "seed", "host", "step", "best", "cost", "s", "waits")
 _TASKS = ("task", "best", "trainer", "variant", "model", "jobs")
 _RIGHT = frozenset({"seed", "step", "best", "cost", "s", "jobs"})
 _ELASTIC = {"waits": 20, "host": 6, "variant": 8, "task": 8, "trainer": 8, "model": 8}
 _KEPT = ("step", "best", "trainer")
-"""Columns that are there from the beginning on, with nothing to say yet."""
+"""Columns that stay without content."""
 
 
 class LiveTable(Display):
@@ -75,16 +74,12 @@ class LiveTable(Display):
         with self._lock:
             self._tally.apply(event)
         match event:
-            case JobQueued(job, host):
-                self._add(f"wait   {name_of(job)}  {lacking(host)}", "")
-            case GapsMeasured(programs):
-                self._add(measuring(programs), "")
-            case JobRetried(job, row, attempt):
-                self._add(f"retry  {name_of(job)}  attempt {attempt} after {why(row)}", "yellow")
-            case JobFinished(job, row) if outcome_of(row) == "failed":
-                self._add(f"failed {name_of(job)}  {why(row)}", "red")
-            case JobFinished(job, row) if outcome_of(row) == "interrupted":
-                self._add(f"cut    {job.job_id}  {job.task_id}", "yellow")
+            case JobQueued() | GapsMeasured():
+                self._add(event_line(event), "")
+            case JobRetried():
+                self._add(event_line(event), "yellow")
+            case JobFinished(_, row) if outcome_of(row) in ("failed", "interrupted"):
+                self._add(event_line(event), "red" if outcome_of(row) == "failed" else "yellow")
 
     def note(self, text: str) -> None:
         self._add(text, "")
@@ -168,23 +163,23 @@ def _shares(space: int, running: int, tasks: int) -> tuple[int, int]:
 def _header(tally: Tally, run_id: str) -> tuple[Text, Text]:
     eta = tally.eta()
     first = f"run {run_id}   elapsed {duration(tally.elapsed)}"
-    if eta is not None and eta >= 1:  # less is said of jobs that take longer than the mean
+    if eta is not None and eta >= 1:  # below a second, jobs take longer than the mean
         first += f"   ETA {duration(eta)}"
     first += f"   {tally.tokens:,} tokens   ${dollars(tally.cost_usd)}"
     counts = tally.counts
-    second = f"{tally.done}/{len(tally.jobs)} done   {counts['ok']} ok   {counts['failed']} failed"
-    if tally.infrastructure:
-        second += f" ({tally.infrastructure} by infrastructure)"
-    starting = tally.starting
-    second += f"   {len(tally.running) - starting} running"
-    if starting:
-        second += f"   {starting} starting"
-    second += f"   {tally.waiting} waiting   {counts['skipped']} skipped"
-    if counts["interrupted"]:
-        second += f"   {counts['interrupted']} interrupted"
-    if tally.flagged:
-        second += f"   {tally.flagged} flagged (!)"
-    return _line(first, "bold"), _line(second, "")
+    infra = f" ({tally.infrastructure} by infrastructure)" if tally.infrastructure else ""
+    second = [
+        f"{tally.done}/{len(tally.jobs)} done",
+        f"{counts['ok']} ok",
+        f"{counts['failed']} failed{infra}",
+        f"{len(tally.running) - tally.starting} running",
+        f"{tally.starting} starting" if tally.starting else "",
+        f"{tally.waiting} waiting",
+        f"{counts['skipped']} skipped",
+        f"{counts['interrupted']} interrupted" if counts["interrupted"] else "",
+        f"{tally.flagged} flagged (!)" if tally.flagged else "",
+    ]
+    return _line(first, "bold"), _line("   ".join(filter(None, second)), "")
 
 
 def _shared(tally: Tally) -> frozenset[str]:
@@ -201,15 +196,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]], space: int, wid
     """In at most `space` lines, an empty one before it included; nothing where there is no row, or no place for one."""
     if not rows or space < 3:
         return []
-    shown = len(rows) if len(rows) + 2 <= space else space - 3
+    count = len(rows) if len(rows) + 2 <= space else space - 3
     parts: list[RenderableType] = [Text("")]
-    if shown:
-        table = fit(Table.of(header, rows[:shown], _RIGHT, shrink=_ELASTIC), width, _KEPT)
-        parts += [_line(table.header, "dim"), *(_line(row, "") for row in table.rows)]
-        if table.legend and shown + 3 <= space:
-            parts.append(_line(table.legend, "dim"))
-    if shown < len(rows):
-        parts.append(_line(f"… and {len(rows) - shown} more", "dim"))
+    if count:
+        table, foot = fit(Table.of(header, rows[:count], _RIGHT, shrink=_ELASTIC), width, _KEPT)
+        table.header_style = "dim"
+        parts += [table, *(_line(line, "dim") for line in foot[: space - count - 2])]
+    if count < len(rows):
+        parts.append(_line(f"… and {len(rows) - count} more", "dim"))
     return parts
 
 
@@ -249,7 +243,7 @@ def _task_row(task: TaskBest, shared: frozenset[str], several: bool) -> tuple[st
 
 
 def _best(value: float | None, direction: Direction) -> str:
-    return f"{score(value)} {'↑' if direction == 'maximize' else '↓'}"
+    return f"{number(value)} {'↑' if direction == 'maximize' else '↓'}"
 
 
 def _line(text: str, style: str) -> Text:

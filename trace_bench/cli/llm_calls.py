@@ -7,7 +7,6 @@ from typing import Any
 
 from trace_bench.artifacts.calls import LlmCall, Usage
 from trace_bench.artifacts.usage import dollars_of, tokens_of
-from trace_bench.cli.show_run import continued
 from trace_bench.display.console import emit, emit_block, emit_pairs
 from trace_bench.display.table import Column, Table, dollars, number
 from trace_bench.display.text import escape_tabbed, quoted
@@ -18,22 +17,22 @@ CLIPPED_CHARACTERS = 4000
 
 
 def source_of(call: LlmCall, calls: Sequence[LlmCall]) -> LlmCall:
-    """The line that holds what was said in `call`, a line of `calls`."""
+    """The line of `calls` that holds the texts of `call`."""
     while call.reused_from is not None and call.reused_from < call.n <= len(calls):
         call = calls[call.reused_from - 1]
     return call
 
 
 def without_texts(call: LlmCall) -> dict[str, Any]:
-    """The JSON of a call without what was said in it."""
+    """The JSON of a call without its texts."""
     return call.model_dump(mode="json", exclude={"request", "response", "sent"})
 
 
 def with_texts(call: LlmCall, calls: Sequence[LlmCall]) -> dict[str, Any]:
-    """The JSON of `call`, a line of `calls`, with what was said in it."""
+    """The JSON of `call`, a line of `calls`, with its texts."""
     source = source_of(call, calls)
-    said = {"request": source.request.model_dump(mode="json") if source.request else None, "response": source.response}
-    return {**call.model_dump(mode="json"), **said}
+    request = source.request.model_dump(mode="json") if source.request else None
+    return {**call.model_dump(mode="json"), "request": request, "response": source.response}
 
 
 def calls_table(calls: Iterable[tuple[str, LlmCall]]) -> Table:
@@ -96,7 +95,7 @@ def totals_sentence(lines: int, usage: Usage) -> str:
 
 
 def print_call(job_id: str, call: LlmCall, calls: Sequence[LlmCall], *, full: bool) -> None:
-    """Print `call`, a line of `calls`, and what was said in it; `full`: all of every text."""
+    """Print `call`, a line of `calls`, with its texts; `full`: print them completely."""
     source, lines = source_of(call, calls), None if full else CLIPPED_LINES
     emit_pairs([
         ("call", f"{call.n} of job {job_id}, attempt {call.attempt}, {call.request_id}"),
@@ -109,7 +108,7 @@ def print_call(job_id: str, call: LlmCall, calls: Sequence[LlmCall], *, full: bo
          f"{call.prompt_tokens} prompt ({call.cached_tokens} cached), {call.completion_tokens} completion "
          f"({call.reasoning_tokens} reasoning), {call.cost_usd:.6f} USD"),
         ("note", _note(call)),
-        *_tries(call),
+        ("tries", _tries(call)),
         *_settings(source),
     ])  # fmt: skip
     if source.request is not None:
@@ -120,27 +119,26 @@ def print_call(job_id: str, call: LlmCall, calls: Sequence[LlmCall], *, full: bo
     _print_parts(answered(source.response), lines)
 
 
-def _tries(call: LlmCall) -> list[tuple[str, str]]:
+def _tries(call: LlmCall) -> list[str]:
     if len(call.tries) < 2 and not any(one.error for one in call.tries):
         return []
-    said = [
+    return [
         f"{'no answer' if one.status is None else one.status} after {one.seconds:.2f} s"
-        + (f", {one.waited:.2f} s later than could be" if one.waited else "")
+        + (f", delayed by {one.waited:.2f} s" if one.waited else "")
         + (f": {one.error}" if one.error else "")
         + (f" ({one.prompt_tokens} prompt and {one.completion_tokens} completion tokens)" if one.prompt_tokens else "")
         for one in call.tries
     ]
-    return continued("tries", said)
 
 
 def _settings(call: LlmCall) -> list[tuple[str, str]]:
     """The fields of the request beside its messages, and those that the gateway added."""
     body: Mapping[str, Any] = call.request.body if call.request is not None else {}
     left_out = ("messages", "input", "prompt", "instructions", "tools", "model")
-    given = {key: value for key, value in body.items() if key not in left_out}
+    request = {key: value for key, value in body.items() if key not in left_out}
     return [
         (name, ", ".join(f"{key}={value}" for key, value in values.items()))
-        for name, values in (("request", given), ("sent", call.sent))
+        for name, values in (("request", request), ("sent", call.sent))
     ]
 
 
@@ -148,9 +146,9 @@ def _print_parts(parts: Sequence[Part], lines: int | None) -> None:
     for part in parts:
         emit(f"[{part.who}]")
         text = part.text if lines is None else part.text[:CLIPPED_CHARACTERS]
-        shown = text.split("\n") if lines is None else text.split("\n")[:lines]
-        for line in shown:
+        first = text.split("\n")[:lines]
+        for line in first:
             emit_block(f"  {escape_tabbed(line)}")
-        left = len(part.text) - len("\n".join(shown))
-        if left > 0:
-            emit(f"  … {left} more characters; --full shows them")
+        more = len(part.text) - len("\n".join(first))
+        if more > 0:
+            emit(f"  … {more} more characters; --full shows them")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from trace_bench.analysis.leaderboard_table import leaderboard_lines, left_out_sentence
 from trace_bench.analysis.spending import spending_sentences
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.cli.displays import why
-from trace_bench.cli.show_run import unprotected_sentence
-from trace_bench.cli.tally import Totals, outcome_of
+from trace_bench.cli.tally import outcome_of
 from trace_bench.display import console
 from trace_bench.display.console import emit, emit_block
 from trace_bench.display.table import dollars
@@ -21,6 +19,7 @@ from trace_bench.records.gaps import gap_sentences
 from trace_bench.records.integrity import flags_sentence
 from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
 from trace_bench.records.rows import is_final, skip_reasons, unmet_sentences
+from trace_bench.records.tables import summarise
 
 FAILURES = 10
 """Failed jobs that are listed."""
@@ -34,42 +33,58 @@ def print_outcome(layout: RunLayout, rows: Sequence[Results], planned: int, *, t
         planned: number of jobs of the run.
         taken: the label of their calls, tokens and cost, which a replay does not pay.
     """
-    ended = [row for row in rows if row.status != "skipped"]
-    unprotected = any(row.integrity == "unprotected" for row in ended)
-    ranked = displayed_leaderboard(rows)
-    traded = any(row.objective != "scalar" for row in ended)
-    emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
-    for sentence in (
-        flags_sentence(rows),
-        left_out_sentence(ranked),
-        hardware_sentence(row.hardware for row in ranked),
-        unprotected_sentence(ended),
-        inert_sentence(ended),
-        _answers_sentence(layout, ended),
-        *gap_sentences(layout),
-        *spending_sentences(layout, rows),
-    ):
-        if sentence:
-            emit(sentence)
+    answers = summed(("", answers_of(row, layout.job(row.job_id))) for row in rows if row.status != "skipped")
+    print_leaderboard(layout, rows, [flags_sentence(rows), " ".join(answers_sentences(answers))])
     emit()
     emit(counts_text(rows, planned))
     for sentence in unmet_sentences(skip_reasons(rows)):
         emit(sentence)
     _print_failures([row for row in rows if outcome_of(row) == "failed"], layout)
-    but = "  (unprotected jobs are left out of it)" if unprotected else ""
-    _print_paths({
-        **_spent(rows, taken),
+    summary = summarise(layout.run_id, rows, planned)
+    spent = f"{summary.llm_calls} calls, {summary.token_totals.total} tokens, {dollars(summary.cost_usd)} USD"
+    is_unprotected = any(row.integrity == "unprotected" for row in _ended(rows))
+    for label, text in {
+        **({taken: spent} if summary.cost_usd or summary.llm_tries else {}),
         "run": layout.run_id,
         "folder": layout.root,
         "results": layout.results_csv,
-        "leaderboard": f"{layout.leaderboard}{but}",
-    })  # fmt: skip
+        "leaderboard": f"{layout.leaderboard}{'  (unprotected jobs are left out of it)' if is_unprotected else ''}",
+    }.items():
+        emit(f"{label:<11} {text}")
 
 
-def _answers_sentence(layout: RunLayout, rows: Sequence[Results]) -> str:
-    """A sentence about the models' unusable answers; empty if there are none."""
-    answers = summed(("", answers_of(row, layout.job(row.job_id))) for row in rows)
-    return " ".join(answers_sentences(answers))
+def print_leaderboard(layout: RunLayout, rows: Sequence[Results], remarks: Sequence[str] = ()) -> None:
+    """Print the leaderboard of the run in `layout`, and the sentences that it needs, after `remarks`."""
+    ended, ranked = _ended(rows), displayed_leaderboard(rows)
+    traded = any(row.objective != "scalar" for row in ended)
+    emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
+    for sentence in (
+        *remarks,
+        left_out_sentence(ranked),
+        hardware_sentence(row.hardware for row in ranked),
+        unprotected_sentence(ended),
+        inert_sentence(ended),
+        *gap_sentences(layout),
+        *spending_sentences(layout, rows),
+    ):
+        if sentence:
+            emit(sentence)
+
+
+def _ended(rows: Sequence[Results]) -> list[Results]:
+    return [row for row in rows if row.status != "skipped"]
+
+
+def unprotected_sentence(ended: Sequence[Results]) -> str:
+    """A sentence about jobs whose candidates could have written their own scores; empty if there are none."""
+    count = sum(row.integrity == "unprotected" for row in ended)
+    if not count:
+        return ""
+    if count == len(ended):
+        return "All jobs of this run are unprotected: a candidate could have written its own score."
+    return (
+        f"Left out: {count} of {len(ended)} jobs, which are unprotected: a candidate could have written its own score."
+    )
 
 
 def inert_sentence(rows: Sequence[Results]) -> str:
@@ -85,25 +100,18 @@ def inert_sentence(rows: Sequence[Results]) -> str:
 
 
 def counts_text(rows: Sequence[Results], planned: int) -> str:
-    """``14 of 16 jobs ok, 1 failed, 1 skipped``; counts of 0 are left out."""
-    counts = dict(Totals.of(rows).counts)
-    counts["skipped"] += planned - len(rows)
-    infra = Totals.of(rows).infrastructure
+    """``14 of 16 jobs ok, 1 failed, 1 skipped``; counts of 0 are left out, and jobs without a row count as skipped."""
+    summary = summarise("", rows, planned)
+    counts = dict(summary.counts)
+    counts["skipped"] += counts.pop("pending", 0)
+    infra = summary.infrastructure_failures
     worded = {"failed": f"failed ({infra} by infrastructure)"} if infra else {}
     others = "".join(
         f", {count} {worded.get(outcome, outcome)}" for outcome, count in counts.items() if outcome != "ok" and count
     )
-    cut = sum(row.cut_by_run_budget for row in rows)
+    cut = summary.cut_by_run_budget
     some = f" ({cut} cut off by the run's budget)" if cut else ""
     return f"{counts['ok']} of {planned} jobs ok{some}{others}"
-
-
-def _spent(rows: Sequence[Results], label: str) -> dict[str, str]:
-    """Calls, tokens and cost of all jobs; empty where no provider was asked and nothing cost anything."""
-    totals = Totals.of(rows)
-    if not totals.cost_usd and not any(row.llm_tries for row in rows):
-        return {}
-    return {label: f"{totals.llm_calls} calls, {totals.total_tokens} tokens, {dollars(totals.cost_usd)} USD"}
 
 
 def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
@@ -113,8 +121,3 @@ def _print_failures(failed: Sequence[Results], layout: RunLayout) -> None:
         emit(f"{'failed' if is_final(row) else 'broke':<11} {row.job_id}  {where}  seed {row.seed}  {why(row)}")
     if len(failed) > FAILURES:
         emit(f"and {len(failed) - FAILURES} more: trace-bench show {shlex.quote(str(layout.root))}")
-
-
-def _print_paths(paths: Mapping[str, str | Path]) -> None:
-    for label, path in paths.items():
-        emit(f"{label:<11} {path}")

@@ -35,12 +35,12 @@ def print_dry_run(
     plan = dry_run(config, roots=roots, build=build, say=say)
     estimate = estimate_plan(plan)
     layout = plan.layout
-    named = plan.continued or config.run_id is not None  # the name of any other run is the time of its start
+    has_name = plan.continued or config.run_id is not None  # the name of any other run is the time of its start
     if as_json:
         counts = Counter(job.decision for job in plan.jobs)
         emit_json({
-            "run_id": layout.run_id if named else None,
-            "folder": str(layout.root) if named else None,
+            "run_id": layout.run_id if has_name else None,
+            "folder": str(layout.root) if has_name else None,
             "manifest": str(layout.manifest) if plan.continued else None,
             "continued": plan.continued,
             "warnings": list(plan.warnings),
@@ -59,7 +59,7 @@ def print_dry_run(
     if plan.continued:
         print_plan(plan.jobs, {"run": layout.run_id, "folder": layout.root, "manifest": layout.manifest})
     else:
-        print_plan(plan.jobs, {"run": f"{plan.run_id} (new)" if named else "a new one"})
+        print_plan(plan.jobs, {"run": f"{plan.run_id} (new)" if has_name else "a new one"})
     print_estimate(plan, estimate)
 
 
@@ -99,7 +99,7 @@ def _lines(plan: RunPlan, estimate: PlanEstimate) -> Iterator[tuple[str, str]]:
     for family, image in sorted(plan.lock.images.items()):
         yield "image", f"{family}  {image.ref or 'to be built'}"
     if estimate.problem:
-        yield "hosts", f"not known: {estimate.problem}"
+        yield "hosts", f"unknown: {estimate.problem}"
     if len(estimate.hosts) > 1 or any(each.host.name or each.why_not for each in estimate.hosts):
         for each in estimate.hosts:
             yield "host", _host_line(each)
@@ -115,35 +115,29 @@ def _lines(plan: RunPlan, estimate: PlanEstimate) -> Iterator[tuple[str, str]]:
 
 
 def _host_line(each: HostCapacity) -> str:
-    not_taken = [f"not {_jobs(count)}: {why}" for why, count in each.why_not.items()]
-    return "; ".join([host_sentence(each.host), f"takes {_jobs(each.can_run)}", *not_taken])
+    not_taken = [f"not {_counted(count, 'job')}: {why}" for why, count in each.why_not.items()]
+    return "; ".join([host_sentence(each.host), f"takes {_counted(each.can_run, 'job')}", *not_taken])
 
 
-def _jobs(count: int) -> str:
-    return f"{count} job{'' if count == 1 else 's'}"
+def _counted(count: int | None, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def cost_sentence(cost: SearchCost, budget: BudgetConfig) -> str:
-    """What a search costs at least, and how many proposals a budget has room for.
+    """The least cost of a search, and the number of proposals that a budget has room for.
 
     >>> cost = SearchCost("a:b", "EoH", "all", (8, 0), (8, 1), (80, 10))
     >>> cost_sentence(cost, BudgetConfig(evaluations=60))
     'EoH  all  a:b: room for 6 proposals: 8 evaluations to start, 8 evaluations and 1 call each; a step is 10 of them'
     """
-    room = cost.proposals(budget)
     spent = [_amounts(*cost.start), "to start,", _amounts(*cost.proposal), "each"]
     step = f"; a step is {cost.step[0] // cost.proposal[0]} of them" if cost.step is not None else ""
-    proposals = f"room for {room} proposal{'' if room == 1 else 's'}"
+    proposals = f"room for {_counted(cost.proposals(budget), 'proposal')}"
     return f"{cost.trainer_id}  {cost.variant}  {cost.task_id}: {proposals}: {' '.join(spent)}{step}"
 
 
 def _amounts(evaluations: int, calls: int) -> str:
-    counted = f"{evaluations} evaluation{'' if evaluations == 1 else 's'}"
-    return f"{counted} and {_calls(calls)}" if calls else counted
-
-
-def _calls(count: int) -> str:
-    return f"{count} call{'' if count == 1 else 's'}"
+    return _counted(evaluations, "evaluation") + (f" and {_counted(calls, 'call')}" if calls else "")
 
 
 def bound_sentence(bound: SandboxBound) -> str:
@@ -196,9 +190,7 @@ def _cost_json(cost: SearchCost, budget: BudgetConfig) -> Mapping[str, Any]:
         return None if pair is None else {"evaluations": pair[0], "calls": pair[1]}
 
     return {
-        "task_id": cost.task_id,
-        "trainer_id": cost.trainer_id,
-        "variant": cost.variant,
+        **{name: getattr(cost, name) for name in ("task_id", "trainer_id", "variant")},
         "start": amounts(cost.start),
         "proposal": amounts(cost.proposal),
         "first_step": amounts(cost.step),
@@ -210,9 +202,7 @@ def _host_json(each: HostCapacity) -> Mapping[str, Any]:
     host = each.host
     return {
         "name": host.name or None,
-        "slots": host.slots,
-        "cpus": host.cpus,
-        "memory_bytes": host.memory_bytes,
+        **{name: getattr(host, name) for name in ("slots", "cpus", "memory_bytes")},
         "gpus": None if host.gpus is None else list(host.gpus),
         "labels": sorted(host.labels),
         "takes": each.can_run,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.outputs import StateKind
 from trace_bench.artifacts.records import Attempt, IntegrityReport, JobMeta
-from trace_bench.display.console import emit, emit_pairs, emit_table
+from trace_bench.display.console import emit_block, emit_pairs, emit_table
 from trace_bench.display.table import Table, number
 from trace_bench.records.integrity import FLAGS, PAGE
 
@@ -16,26 +16,22 @@ SIGNS = 20
 """Signs of one state that are shown without ``--all``."""
 _STATES: tuple[StateKind, ...] = ("initial", "best", "final")
 _IN_TABLE = frozenset({"number", "started_at", "ended_at", "status", "failure", "sandbox_id"})
-"""Of an attempt, what the table of attempts shows, or what is not needed. All else is evidence."""
+"""Fields of an attempt that are in the table of attempts, or are not needed. All others are evidence."""
 
-Pairs = list[tuple[str, str]]
+Pairs = Sequence[tuple[str, str | Sequence[str]]]
 
 
 def print_integrity(meta: JobMeta, *, every: bool) -> None:
-    """Flags with their meaning, claims against what was found, signs, tallies and the scorer's files; nothing where
-    there is nothing to say.
+    """Print flags with their meaning, claims of training beside the scorer's findings, signs, tallies of candidates and
+    the scorer's files, as far as there are any.
 
     Args:
-        every: show all signs, however many.
+        every: print all signs, however many.
     """
     report = meta.integrity_report
-    pairs = _pairs(meta)
-    if pairs:
-        emit()
-        emit("integrity")
-        emit_pairs(pairs, indent="  ")
+    _print_pairs("integrity", _pairs(meta))
     for title, header, cells, elastic in (
-        ("what training claimed, and the scorer found", ("state", "claimed", "found", "over"), _claims(report), {}),
+        ("claims of training, and the scorer's findings", ("state", "claimed", "found", "over"), _claims(report), {}),
         ("signs in scored sources", ("state", "kind", "line", "text"), _signs(report, every=every), {"text": 16}),
         (
             "candidates",
@@ -45,17 +41,19 @@ def print_integrity(meta: JobMeta, *, every: bool) -> None:
         ),
     ):
         if cells:
-            emit()
-            emit(title)
+            emit_block(f"\n{title}")
             emit_table(Table.of(header, cells, shrink=elastic))
 
 
 def print_evidence(meta: JobMeta) -> None:
     """Print the evidence of each attempt that failed: the message, and the reports of supervisor and engine."""
-    pairs = [pair for attempt in meta.attempts for pair in _evidence(attempt)]
+    pairs = [(f"attempt {attempt.number}", texts) for attempt in meta.attempts if (texts := [*_evidence(attempt)])]
+    _print_pairs("evidence", pairs)
+
+
+def _print_pairs(title: str, pairs: Pairs) -> None:
     if pairs:
-        emit()
-        emit("evidence")
+        emit_block(f"\n{title}")
         emit_pairs(pairs, indent="  ")
 
 
@@ -96,10 +94,10 @@ def _signs(report: IntegrityReport, *, every: bool) -> list[tuple[str, ...]]:
     cells: list[tuple[str, ...]] = []
     for kind in _STATES:
         signs = report.signs.get(kind, ())
-        shown = signs if every else signs[:SIGNS]
-        cells += [(kind, sign.kind, str(sign.line or "-"), sign.text) for sign in shown]
-        if len(shown) < len(signs):
-            cells.append((kind, "…", "-", f"{len(signs) - len(shown)} more; --all shows them"))
+        first = signs if every else signs[:SIGNS]
+        cells += [(kind, sign.kind, str(sign.line or "-"), sign.text) for sign in first]
+        if len(first) < len(signs):
+            cells.append((kind, "…", "-", f"{len(signs) - len(first)} more; --all shows them"))
     return cells
 
 
@@ -117,23 +115,17 @@ def _candidates(report: IntegrityReport) -> list[tuple[str, ...]]:
     ]
 
 
-def _evidence(attempt: Attempt) -> Iterator[tuple[str, str]]:
-    """All evidence in the record of an attempt, so that the file need not be opened."""
-    name = f"attempt {attempt.number}"
+def _evidence(attempt: Attempt) -> Iterator[str]:
+    """The texts of the evidence in the record of an attempt."""
     if attempt.failure is not None:
-        yield name, attempt.failure.message
-        name = ""
-    if attempt.status in ("ok", "running"):
-        return
-    rest = attempt.model_dump(mode="json", exclude=set(_IN_TABLE))
-    for key, text in _flat(rest):
-        key = key.removeprefix("evidence.")
-        yield name, f"{key}: {text}"
-        name = ""
+        yield attempt.failure.message
+    if attempt.status not in ("ok", "running"):
+        for key, text in _flat(attempt.model_dump(mode="json", exclude=set(_IN_TABLE))):
+            yield f"{key.removeprefix('evidence.')}: {text}"
 
 
 def _flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Names and values of what `value` holds, what is empty left out."""
+    """Names and values below `value`, without empty ones."""
     for key, item in value.items():
         if isinstance(item, Mapping):
             yield from _flat(item, f"{before}{key}.")

@@ -16,8 +16,8 @@ from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerRe
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, ManifestEntry, Results
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.cli.lookup import jobs_named
-from trace_bench.cli.show_integrity import print_evidence, print_integrity
-from trace_bench.cli.show_run import continued, job_json, moment, scores
+from trace_bench.cli.show_integrity import Pairs, print_evidence, print_integrity
+from trace_bench.cli.show_run import job_json, moment, scores
 from trace_bench.config.objectives import SCORE
 from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table
 from trace_bench.display.table import Table, dollars, number
@@ -30,38 +30,35 @@ from trace_bench.records.job_states import JobLine, RunProgress, job_line
 from trace_bench.records.reading import read_meta, read_optional, read_row
 
 STEPS = 5
-"""Last lines of the history that are shown, with the best one, unless all are asked for."""
+"""Last lines of the history that are printed without ``--all``, beside the best one."""
 CHANGED = 200
-"""Lines of a change that are shown unless all are asked for."""
-"""Characters of a line that comes out of a sandbox."""
+"""Lines of a change that are printed without ``--all``."""
 
 REMEDIES: Mapping[Boundary, str] = {
     Boundary.CONFIG: "correct the config, and start another run",
     Boundary.TASK: "the task's own code or data failed: correct the task, and run the job again",
     Boundary.TRAINER: "the trainer failed: correct it or its parameters, and run the job again",
-    Boundary.CANDIDATE: "what the search proposed failed: a result like any other, which no retry changes",
-    Boundary.PROVIDER: "the model's provider failed, which says nothing of the trainer: continue the run to try again",
-    Boundary.SANDBOX: "the sandbox failed, which says nothing of the trainer: continue the run to try again",
-    Boundary.HARNESS: "Trace-Bench failed, which says nothing of the trainer: continue the run to try again",
+    Boundary.CANDIDATE: "a proposal of the search failed: this is a result, and a retry does not change it",
+    Boundary.PROVIDER: "the model's provider failed, not the trainer: continue the run to try again",
+    Boundary.SANDBOX: "the sandbox failed, not the trainer: continue the run to try again",
+    Boundary.HARNESS: "Trace-Bench failed, not the trainer: continue the run to try again",
 }
-"""What to do about a failure, by where it belongs."""
+"""Remedy of a failure by its boundary."""
 
 
 @dataclass(frozen=True)
 class History:
-    """The evaluated steps of a job's newest attempt, or the `shown` ones of its `total`. `best` is the line that
-    reached the best score, among `shown`; None where no line has one."""
+    """The evaluated steps of a job's newest attempt: the `lines` to print, and the number of all."""
 
-    shown: Sequence[Mapping[str, Any]] = ()
+    lines: Sequence[Mapping[str, Any]] = ()
     total: int = 0
-    best: Mapping[str, Any] | None = None
 
     @property
     def title(self) -> str:
-        """``history``, and which part of it."""
-        if len(self.shown) == self.total:
+        """``history``, and the part of it that is printed."""
+        if len(self.lines) == self.total:
             return "history"
-        best = "the best and " if len(self.shown) > STEPS else ""
+        best = "the best and " if len(self.lines) > STEPS else ""
         return f"history, {best}last {STEPS} of {self.total}; --all shows all"
 
 
@@ -85,7 +82,7 @@ class _Job:
 
     @property
     def withheld(self) -> bool:
-        """Whether the job's scores count for nothing, whatever the sandbox wrote."""
+        """True if the scores that the sandbox wrote do not count."""
         return is_withheld(self.failure, self.meta.integrity_report if self.meta else IntegrityReport())
 
     @property
@@ -152,8 +149,8 @@ def _read(run: RunLayout, entry: ManifestEntry, *, every: bool) -> _Job:
 
 def _result(job: JobLayout) -> WorkerResult | None:
     """The result of the newest attempt that has one."""
-    taken = [int(path.name) for path in job.attempts.iterdir() if path.name.isdigit()] if job.attempts.is_dir() else []
-    for attempt in sorted(taken, reverse=True):
+    folders = job.attempts.iterdir() if job.attempts.is_dir() else ()
+    for attempt in sorted((int(path.name) for path in folders if path.name.isdigit()), reverse=True):
         path = job.attempt_out(attempt) / RESULT
         if path.is_file():
             return read_optional(WorkerResult, path)
@@ -164,21 +161,21 @@ def read_history(path: Path, *, every: bool) -> History:
     """The last `STEPS` lines of ``state_history.jsonl`` and the best one; all of them for `every`."""
     if not path.is_file():
         return History()
-    found: list[Mapping[str, Any]] = list(json_objects(path.read_bytes().splitlines()))
-    best = _best_line(found)
-    shown = found if every else found[-STEPS:]
-    if best is not None and not any(line is best for line in shown):
-        shown = [best, *shown]
-    return History(shown, len(found), best)
+    lines: list[Mapping[str, Any]] = list(json_objects(path.read_bytes().splitlines()))
+    best = _best_line(lines)
+    last = lines if every else lines[-STEPS:]
+    if best is not None and not any(line is best for line in last):
+        last = [best, *last]
+    return History(last, len(lines))
 
 
 def _best_line(lines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The first line whose own score is the last one's best so far; the first that knows of it where none is."""
+    """The first line with the best score of the last line; None if that line has none."""
     best = finite_number(lines[-1].get("best_score")) if lines else None
     if best is None:
         return None
-    knowing = [line for line in lines if line.get("best_score") == best]
-    return next((line for line in knowing if line.get("score") == best), knowing[0])
+    with_best = [line for line in lines if line.get("best_score") == best]
+    return next((line for line in with_best if line.get("score") == best), with_best[0])
 
 
 def _state(path: Path) -> Mapping[str, Value] | None:
@@ -217,11 +214,11 @@ def _model_name(model: ModelRef) -> str:
     return f"{model.id} ({': '.join(parts)})" if parts else model.id
 
 
-def _outcome(job: _Job) -> list[tuple[str, str]]:
+def _outcome(job: _Job) -> Pairs:
     row, meta, state = job.row, job.meta, job.line.state
     failure = job.failure if state in ("failed", "interrupted") else None
     why = job.line.note if state != "failed" else ""
-    pairs = [("status", f"{state}, {why}" if why else state)]
+    pairs: list[tuple[str, str | Sequence[str]]] = [("status", f"{state}, {why}" if why else state)]
     if row is not None:
         pairs += _measured(job, row)
         if state == "ok":
@@ -232,10 +229,10 @@ def _outcome(job: _Job) -> list[tuple[str, str]]:
             ("message", failure.message),
             ("remedy", "" if failure.kind == "interrupted" else REMEDIES[failure.boundary]),
         ]
-    return pairs + continued("warnings", meta.warnings if meta else ())
+    return [*pairs, ("warnings", meta.warnings if meta else ())]
 
 
-def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
+def _measured(job: _Job, row: Results) -> Pairs:
     """The scores and the usage of a job."""
     evaluations = f"{row.evaluations} in training, {row.score_evaluations} in scoring"
     evaluations += f", {row.evaluations_saved} saved" if row.evaluations_saved else ""
@@ -247,17 +244,17 @@ def _measured(job: _Job, row: Results) -> list[tuple[str, str]]:
         ("objective", _objective(job.meta) if job.meta is not None else ""),
         ("validation", "" if job.withheld else scores(row, row.score_direction)),
         ("hypervolume", "" if row.objective == "scalar" or row.hypervolume is None else number(row.hypervolume)),
-        ("withheld", "its scores, which count for nothing: see the failure" if job.withheld else ""),
+        ("withheld", "the scores, which do not count: see the failure" if job.withheld else ""),
         ("flags", " ".join(flags_of(row))),
         ("held-out", "" if row.score_test is None else number(row.score_test)),
         ("time", "" if row.time_seconds is None else f"{row.time_seconds:.1f} s"),
         ("evaluations", evaluations if row.score_evaluations else str(row.evaluations)),
-        *continued("proposals", (proposals_text(proposals_of(job.files)), answers_text(answers_of(row, job.files)))),
+        ("proposals", (proposals_text(proposals_of(job.files)), answers_text(answers_of(row, job.files)))),
         ("tokens", tokens),
         ("calls", f"{row.llm_calls}{_tries(row)}"),
         ("cost", f"{dollars(row.cost_usd)} USD"),
         ("hardware", job.result.hardware.name if job.result is not None else ""),
-        ("inert", "the stub model was never given a variable that it could change" if row.stub_inert else ""),
+        ("inert", "no call gave the stub model a variable that it can change" if row.stub_inert else ""),
     ]
 
 
@@ -283,7 +280,7 @@ def _tries(row: Results) -> str:
 def _scores(job: _Job) -> list[tuple[str, ...]]:
     """Official scores by state and split."""
     return [
-        (name, number(found.train), number(found.validate_), number(found.test)) for name, found in _states(job.scores)
+        (name, number(state.train), number(state.validate_), number(state.test)) for name, state in _states(job.scores)
     ]
 
 
@@ -294,10 +291,10 @@ def _metrics(job: _Job) -> list[tuple[str, ...]]:
     objective = job.meta.objective
     directions = {SCORE: objective.score_direction, **{key: each.direction for key, each in objective.metrics.items()}}
     return [
-        (state, f"{name} {'↑' if direction == 'maximize' else '↓'}", *(
-            number(found.metrics.get(split, {}).get(name)) for split in ("train", "validate", "test")
+        (kind, f"{name} {'↑' if direction == 'maximize' else '↓'}", *(
+            number(state.metrics.get(split, {}).get(name)) for split in ("train", "validate", "test")
         ))
-        for state, found in _states(job.scores)
+        for kind, state in _states(job.scores)
         for name, direction in directions.items()
     ]  # fmt: skip
 
@@ -305,7 +302,7 @@ def _metrics(job: _Job) -> list[tuple[str, ...]]:
 def _states(scores: Scores | None) -> list[tuple[str, StateScores]]:
     """The states that have scores, by name."""
     states = {"initial": scores.initial, "best": scores.best, "final": scores.final} if scores else {}
-    return [(name, found) for name, found in states.items() if found is not None]
+    return [(name, state) for name, state in states.items() if state is not None]
 
 
 def _attempts(meta: JobMeta | None) -> list[tuple[str, ...]]:
@@ -328,13 +325,11 @@ def _controls(meta: JobMeta | None) -> list[tuple[str, ...]]:
 
 def _history(history: History) -> list[tuple[str, ...]]:
     names = ("step", "candidate", "split", "score", "best_score", "seconds", "evaluations")
-    return [tuple(_short(line.get(name)) for name in names) for line in history.shown]
-
-
-def _short(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    values = ([line.get(name) for name in names] for line in history.lines)
+    return [
+        tuple(number(each) if each is None or isinstance(each, float) else str(each) for each in line)
+        for line in values
+    ]
 
 
 def _print_change(job: _Job, *, every: bool) -> None:
@@ -372,7 +367,7 @@ def _as_json(job: _Job) -> dict[str, Any]:
         "job_meta": job.meta.model_dump(mode="json") if job.meta else None,
         "failure": {**failure.model_dump(mode="json"), "remedy": REMEDIES[failure.boundary]} if failure else None,
         "scores": job.scores.model_dump(mode="json") if job.scores else None,
-        "history": list(job.history.shown),
+        "history": list(job.history.lines),
         "history_lines": job.history.total,
         "change": changed,
         "files": _files(job),

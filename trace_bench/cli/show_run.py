@@ -9,31 +9,28 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trace_bench.analysis.leaderboard_table import BETTER, leaderboard_lines, left_out_sentence
 from trace_bench.analysis.proposals import proposals_text, yields_of
-from trace_bench.analysis.spending import spending_sentences
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.derived import Summary
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Manifest, Results
 from trace_bench.cli.lookup import manifest_of
-from trace_bench.display import console
-from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table, note
+from trace_bench.cli.outcome import print_leaderboard
+from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_run_table, note
 from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, number
-from trace_bench.display.terminal import state_shared
 from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, ConfigError
 from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.answers import answers_of, searches_sentences, summed
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
 from trace_bench.records.job_states import JOB_STATES, JobLine, RunProgress, job_lines
-from trace_bench.records.leaderboard import displayed_leaderboard, hardware_sentence
+from trace_bench.records.leaderboard import displayed_leaderboard
 from trace_bench.records.runs import RunLine, describe
 from trace_bench.records.tables import summarise
 
 SHOWN = 50
-"""Jobs in the table unless all are asked for."""
+"""Jobs in the table without ``--all``."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +63,21 @@ def show_run(layout: RunLayout, *, every: bool, status: str | None, as_json: boo
         return
     emit_pairs(_head(run))
     emit()
-    shown = chosen if every else chosen[:SHOWN]
-    if shown:
-        _print_jobs(shown)
-        if flagged := flags_sentence(line.row for line in shown if line.row is not None):
+    lines = chosen if every else chosen[:SHOWN]
+    if lines:
+        table = _jobs_table(lines)
+        if all(line.entry.model == "stub" for line in lines):
+            table = table.without("model")
+        emit_run_table(table, [line.entry.score_direction for line in lines], ("trainer", "variant", "model"))
+        if flagged := flags_sentence(line.row for line in lines if line.row is not None):
             emit(flagged)
     else:
         emit("no job is " + " or ".join(states) if states else "no jobs")
-    if len(shown) < len(chosen):
-        note(f"and {len(chosen) - len(shown)} more jobs; --all shows them")
-    if not states:
-        _print_leaderboard(run.about.layout, run.ended)
+    if len(lines) < len(chosen):
+        note(f"and {len(chosen) - len(lines)} more jobs; --all shows them")
+    if not states and any(row.status != "skipped" for row in run.ended):
+        emit_block("\nleaderboard")
+        print_leaderboard(run.about.layout, run.ended)
     if run.about.damage:
         note(f"damaged: {run.about.damage}")
 
@@ -85,10 +86,9 @@ def _states(status: str | None) -> list[str]:
     if status is None:
         return []
     wanted = [word for word in re.split(r"[,+\s]+", status) if word]
-    unknown = [word for word in wanted if word not in JOB_STATES]
-    if unknown or not wanted:
-        name = unknown[0] if unknown else status
-        raise ConfigError(f"--status: no job is ever {name!r}; known are {', '.join(JOB_STATES)}")
+    unknown = [word for word in wanted or [status] if word not in JOB_STATES]
+    if unknown:
+        raise ConfigError(f"--status: there is no status {unknown[0]!r}; use one of {', '.join(JOB_STATES)}")
     return wanted
 
 
@@ -102,7 +102,7 @@ def _read(layout: RunLayout) -> _Run:
     return _Run(describe(layout, running=running), manifest, progress, lines, ended, summary)
 
 
-def _head(run: _Run) -> list[tuple[str, str]]:
+def _head(run: _Run) -> list[tuple[str, str | Sequence[str]]]:
     about, manifest, summary = run.about, run.manifest, run.summary
     counts = Counter(line.state for line in run.lines)
     states = ", ".join(f"{counts[state]} {state}" for state in JOB_STATES if counts[state])
@@ -127,7 +127,7 @@ def _head(run: _Run) -> list[tuple[str, str]]:
         ("infrastructure", _failures(summary, infrastructure=True)),
         ("unprotected", f"{summary.unprotected_jobs} of {summary.total_jobs} jobs" if summary.unprotected_jobs else ""),
         ("flagged", f"{summary.flagged_jobs} of {summary.total_jobs} jobs: {flags}" if flags else ""),
-        *continued(
+        (
             "proposals",
             (
                 proposals_text({kind: sum(each) for kind, each in yields.items()}),
@@ -136,13 +136,8 @@ def _head(run: _Run) -> list[tuple[str, str]]:
         ),
         ("tokens", f"{spent.total} ({spent.prompt} in, {spent.completion} out) in {summary.llm_calls} calls{so_far}"),
         ("cost", f"{dollars(summary.cost_usd)} USD{so_far}"),
-        *continued("warnings", manifest.warnings),
+        ("warnings", manifest.warnings),
     ]
-
-
-def continued(name: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs for `emit_pairs`: the first text has the name, the others stand below it."""
-    return [(" " if place else name, text) for place, text in enumerate(texts)]
 
 
 def _times(manifest: Manifest, progress: RunProgress) -> str:
@@ -157,61 +152,44 @@ def _times(manifest: Manifest, progress: RunProgress) -> str:
 
 
 def _failures(summary: Summary, *, infrastructure: bool) -> str:
-    """Failed jobs by kind: those that are results, or those that say nothing of a trainer."""
+    """Failed jobs by kind: failures of a trainer's job, or of the infrastructure."""
     infra = tuple(f"{boundary}:" for boundary in Boundary if boundary.is_infrastructure)
     kinds = {kind: count for kind, count in summary.failures.items() if kind.startswith(infra) == infrastructure}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return f"{counts}; no results of a trainer, and in no mean" if counts and infrastructure else counts
+    return f"{counts}; not results of a trainer, and not in a mean" if counts and infrastructure else counts
 
 
 def _backend(layout: RunLayout) -> str:
     """Name and version of the backend as ``env.json`` has it; empty where that cannot be read."""
     try:
-        found = read_model(EnvInfo, layout.env.read_bytes()).backend
+        backend = read_model(EnvInfo, layout.env.read_bytes()).backend
     except (OSError, JsonError):
         return ""
-    return " ".join(str(found[key]) for key in ("backend", "engine") if found.get(key))
+    return " ".join(str(backend[key]) for key in ("backend", "engine") if backend.get(key))
 
 
 def moment(text: str) -> str:
-    """A time of a run's files in UTC, as ``2026-01-02T03:04:05Z``; what is no time, as it is."""
+    """A time of a run's files in UTC, as ``2026-01-02T03:04:05Z``; a text that is not a time, unchanged."""
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return text
-    return (found.astimezone(UTC) if found.tzinfo else found).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (time.astimezone(UTC) if time.tzinfo else time).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def scores(row: Results | None, direction: Direction, *, arrow: bool = True) -> str:
-    """Initial and best score, which way is better, and whether it is flagged."""
+def scores(row: Results | None, direction: Direction) -> str:
+    """Initial and best score, the direction, and the mark of a flagged job."""
     mark = MARK if row is not None and row.integrity_flags else ""
     if row is None or (row.score_initial is None and row.score_best is None):
         return f"-{mark}"
-    better = {"maximize": " ↑", "minimize": " ↓"}[direction] if arrow else ""
-    return f"{number(row.score_initial)} → {number(row.score_best)}{better}{mark}"
+    better = {"maximize": "↑", "minimize": "↓"}[direction]
+    return f"{number(row.score_initial)} → {number(row.score_best)} {better}{mark}"
 
 
 # ----------------------------------------------------------------------------------------------------------- jobs
 
 
-def _print_jobs(lines: Sequence[JobLine]) -> None:
-    """To a pipe one table; on a terminal a section for each task, and the values that all jobs share stand above. The
-    stub is not named where there is no other model."""
-    is_pipe = console.screen() is None
-    table = _jobs_table(lines, arrows=is_pipe)
-    if all(line.entry.model == "stub" for line in lines):
-        table = table.without("model")
-    if is_pipe:
-        emit_table(table)
-        return
-    shared = ("trainer", "variant", "model") if len(lines) > 1 else ()
-    table, said = state_shared(table.without("task"), shared)
-    for sentence in said:
-        emit(sentence)
-    emit_table(table, sections=[(line.entry.task_id, BETTER[line.entry.score_direction]) for line in lines])
-
-
-def _jobs_table(lines: Sequence[JobLine], *, arrows: bool) -> Table:
+def _jobs_table(lines: Sequence[JobLine]) -> Table:
     columns = (
         Column("job", limit=12),
         Column("task", limit=80),
@@ -239,7 +217,7 @@ def _jobs_table(lines: Sequence[JobLine], *, arrows: bool) -> Table:
                 entry.model,
                 entry.seed,
                 line.state,
-                scores(row, entry.score_direction, arrow=arrows),
+                scores(row, entry.score_direction),
                 number(row.score_test) if row else None,
                 number(row.time_seconds, 1) if row else None,
                 row.total_tokens if row else None,
@@ -247,35 +225,8 @@ def _jobs_table(lines: Sequence[JobLine], *, arrows: bool) -> Table:
                 "; ".join(filter(None, (" ".join(flags_of(row)) if row is not None else "", line.note))),
             )
         )
-    shrink = {"note": 14, "variant": 16, "trainer": 8, "model": 8}
+    shrink = {"note": 14, "variant": 16, "task": 8, "trainer": 8, "model": 8}
     return Table.of(columns, rows, shrink=shrink, drop=("tokens", "s", "held-out", "usd"))
-
-
-def _print_leaderboard(run: RunLayout, rows: Sequence[Results]) -> None:
-    ended = [row for row in rows if row.status != "skipped"]
-    if not ended:
-        return
-    ranked = displayed_leaderboard(rows)
-    emit_block("\nleaderboard")
-    traded = any(row.objective != "scalar" for row in ended)
-    emit_block("\n".join(leaderboard_lines(ranked, console.screen(), several_objectives=traded)))
-    hardware = hardware_sentence(row.hardware for row in ranked)
-    spending = spending_sentences(run, rows)
-    for sentence in (left_out_sentence(ranked), hardware, unprotected_sentence(ended), *spending):
-        if sentence:
-            emit(sentence)
-
-
-def unprotected_sentence(ended: Sequence[Results]) -> str:
-    """The sentence below a leaderboard about jobs whose candidates could have written their own scores."""
-    count = sum(row.integrity == "unprotected" for row in ended)
-    if not count:
-        return ""
-    if count == len(ended):
-        return "All jobs of this run are unprotected: a candidate could have written its own score."
-    return (
-        f"Left out: {count} of {len(ended)} jobs, which are unprotected: a candidate could have written its own score."
-    )
 
 
 # ----------------------------------------------------------------------------------------------------------- JSON
@@ -291,9 +242,7 @@ def _as_json(run: _Run, chosen: Sequence[JobLine]) -> dict[str, Any]:
         "config_hash": manifest.config_hash,
         "tags": list(manifest.tags),
         "generated_at": manifest.generated_at,
-        "first_started_at": progress.first_started_at,
-        "started_at": progress.started_at,
-        "ended_at": progress.ended_at,
+        **{name: getattr(progress, name) for name in ("first_started_at", "started_at", "ended_at")},
         "backend": _backend(about.layout) or None,
         "counts": dict(Counter(line.state for line in run.lines)),
         "failures": summary.failures,
@@ -316,12 +265,7 @@ def job_json(line: JobLine) -> dict[str, Any]:
     """A job as ``show --json`` has it."""
     entry = line.entry
     return {
-        "job_id": entry.job_id,
-        "task_id": entry.task_id,
-        "trainer_id": entry.trainer_id,
-        "variant": entry.variant,
-        "model": entry.model,
-        "seed": entry.seed,
+        **{name: getattr(entry, name) for name in ("job_id", "task_id", "trainer_id", "variant", "model", "seed")},
         "status": line.state,
         "decision": entry.decision,
         "note": line.note or None,

@@ -1,10 +1,9 @@
-"""How far a run is: its jobs by outcome, what they spent, and the best of each task."""
+"""The progress of a run: its jobs by outcome, their usage, and the best score of each task."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,48 +38,16 @@ def outcome_of(row: Results) -> Outcome:
     return "interrupted" if was_cut(row) else row.status
 
 
-def failed_by_infrastructure(row: Results) -> bool:
-    """True for a failure that says nothing of a trainer: at provider, sandbox or harness."""
-    found = row.failure_boundary
-    return outcome_of(row) == "failed" and found is not None and found.is_infrastructure
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Sums over rows. `counts` has every outcome; of its failed ones `infrastructure` say nothing of a trainer."""
-
-    counts: Mapping[Outcome, int]
-    llm_calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    cost_usd: float
-    infrastructure: int
-    flagged: int
-
-    @classmethod
-    def of(cls, rows: Iterable[Results]) -> Totals:
-        rows = list(rows)
-        counts: dict[Outcome, int] = dict.fromkeys(OUTCOMES, 0)
-        for row in rows:
-            counts[outcome_of(row)] += 1
-        return cls(
-            counts,
-            sum(row.llm_calls for row in rows),
-            sum(row.prompt_tokens for row in rows),
-            sum(row.completion_tokens for row in rows),
-            sum(row.total_tokens for row in rows),
-            math.fsum(row.cost_usd for row in rows),
-            sum(map(failed_by_infrastructure, rows)),
-            sum(bool(row.integrity_flags) for row in rows),
-        )
-
-
 @dataclass
 class Running:
-    """A job that has been started, and is `up` once its sandbox has said its first word. `step` and `best` are its
-    trainer's last word, and so are `tokens` and `cost_usd` unless they are `metered` by the gateway; a model call of it
-    waits until the clock shows `waits_until`, for the reason `waits_for`."""
+    """A job that has started.
+
+    Attributes:
+        up: its sandbox has sent its first message.
+        step, best: of the last evaluated candidate, as the trainer reports them.
+        tokens, cost_usd: as the gateway has measured them if `metered`, else as the trainer reports them.
+        waits_until: time of the clock at which its model call is sent; `waits_for` is the reason.
+    """
 
     job: JobView
     since: float
@@ -171,7 +138,8 @@ class Tally:
             self._measured += 1
             self._seconds += self.clock() - running.since
         self.counts[outcome] += 1
-        self.infrastructure += failed_by_infrastructure(row)
+        boundary = row.failure_boundary
+        self.infrastructure += outcome == "failed" and boundary is not None and boundary.is_infrastructure
         self.flagged += bool(row.integrity_flags)
         self._tokens += row.total_tokens
         self._cost_usd += row.cost_usd
@@ -217,8 +185,8 @@ class Tally:
 
 
 def _count(value: object) -> int:
-    found = finite_number(value)
-    return int(found) if found is not None and found > 0 else 0
+    count = finite_number(value)
+    return int(count) if count is not None and count > 0 else 0
 
 
 def _better(score: float, than: TaskBest) -> bool:

@@ -12,11 +12,11 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TextIO
 
 from trace_bench.display.table import Table
-from trace_bench.display.terminal import Screen, plain_lines, terminal_lines
+from trace_bench.display.terminal import Screen, plain_lines, run_table_lines, terminal_lines
 from trace_bench.display.text import clean_line, escape_block, escape_json
 from trace_bench.secrets import known
 
@@ -51,20 +51,25 @@ def emit_json(value: Any) -> None:
     _write(sys.stdout, escape_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)))
 
 
-def emit_table(table: Table, *, by: str = "", sections: Sequence[tuple[str, str]] = ()) -> None:
+def emit_table(table: Table, *, by: str = "") -> None:
     """Print a table: fitted to a terminal, in plain columns to a pipe.
 
     Args:
         by: a column whose cells become headings on a terminal, if it is the first one.
-        sections: for each row a heading and a remark behind it on a terminal, shown where they change.
     """
     at = screen()
+    sections: list[tuple[str, str]] = []
     if at is None:
         _write(sys.stdout, "\n".join(plain_lines(table)))
         return
     if by and table.header[0] == by:
         sections, table = [(row[0], "") for row in table.texts], table.without(by)
     _write(sys.stdout, "\n".join(terminal_lines(table, at, sections)))
+
+
+def emit_run_table(table: Table, directions: Sequence[str | None], shared: Collection[str]) -> None:
+    """Print a table of a run; see `trace_bench.display.terminal.run_table_lines`."""
+    _write(sys.stdout, "\n".join(run_table_lines(table, screen(), directions, shared)))
 
 
 def emit_sentence(text: str, *, strong: bool = False) -> None:
@@ -87,12 +92,17 @@ def emit_rows(table: Table) -> None:
         emit_table(table)
 
 
-def emit_pairs(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
-    """Print a line for each name and its value. Pairs without a value are left out; an empty name continues."""
-    shown = [(clean_line(name, 80), value) for name, value in pairs if value]
-    width = max((len(name) for name, _ in shown), default=0)
-    for name, value in shown:
-        emit(f"{indent}{name.ljust(width)}  {value}")
+def emit_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]], *, indent: str = "") -> None:
+    """Print a line for each name and its value. A value of several texts has a line for each, without the name from the
+    second one on. Empty texts are left out."""
+    lines = [
+        ("" if place else clean_line(name, 80), text)
+        for name, value in pairs
+        for place, text in enumerate(filter(None, [value] if isinstance(value, str) else value))
+    ]
+    width = max((len(name) for name, _ in lines), default=0)
+    for name, text in lines:
+        emit(f"{indent}{name.ljust(width)}  {text}")
 
 
 def screen() -> Screen | None:
@@ -105,7 +115,7 @@ def screen() -> Screen | None:
 
 
 def takes_escapes(stream: TextIO) -> bool:
-    """Whether `stream` is a terminal that takes escapes."""
+    """Return True if `stream` is a terminal that takes escapes."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 

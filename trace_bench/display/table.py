@@ -89,6 +89,17 @@ class Table:
         place = self.header.index(heading)
         return [row[place] for row in self.rows]
 
+    def texts_of(self, heading: str) -> list[str]:
+        """The texts of the cells below `heading`."""
+        place = self.header.index(heading)
+        return [_text(self.columns[place], row[place]) for row in self.rows]
+
+    def with_column(self, heading: str, values: Iterable[Any]) -> Table:
+        """The table with these `values` below `heading`."""
+        place = self.header.index(heading)
+        rows = zip(self.rows, values, strict=True)
+        return replace(self, rows=tuple((*row[:place], value, *row[place + 1 :]) for row, value in rows))
+
     def only(self, headings: Iterable[str]) -> Table:
         """The table with the columns of these `headings`, in the table's order."""
         kept = set(headings)

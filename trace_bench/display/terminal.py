@@ -1,22 +1,29 @@
-"""A table as lines of text: fitted to a terminal, or as plain columns for a pipe. One line a row in both."""
+"""A table as lines of text: laid out by rich on a terminal, or as plain columns for a pipe. One line a row in both."""
 
 from __future__ import annotations
 
+import io
+import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING
 
-from trace_bench.display.names import cut, initials_of, shared_parameters, shortened, width_of, with_initials, without
-from trace_bench.display.table import EMPTY, UNPROTECTED, Column, Table
+from trace_bench.display.names import initials_of, shared_parameters, shortened, with_initials, without
+from trace_bench.display.table import EMPTY, UNPROTECTED, Table
 from trace_bench.display.text import clean_line
 
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+BETTER = {"maximize": "higher is better", "minimize": "lower is better"}
 _NAMES = frozenset({
     "task", "trainer", "variant", "configuration", "optimizer", "model", "guide", "parameters", "run",
     "optimizer_kwargs", "guide_kwargs", "eval_kwargs", "hardware",
 })  # fmt: skip
 """Columns that tell rows apart: `shortened` cuts them. Other texts lose their end."""
-_MOST_NAMES = 100
-"""Different names of one column up to which the narrowest width that tells them apart is searched."""
 
 
 @dataclass(frozen=True)
@@ -33,85 +40,114 @@ class Screen:
 def plain_lines(table: Table) -> list[str]:
     """Columns as wide as their texts, one line a row, for a pipe."""
     lines = [table.header, *table.texts]
-    widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
-    return [_line(line, table.columns, widths) for line in lines]
+    widths = _widths(table).values()
+    return ["  ".join(map(_padded, line, widths, (c.right for c in table.columns))).rstrip() for line in lines]
+
+
+def run_table_lines(
+    table: Table, screen: Screen | None, directions: Sequence[str | None], shared: Collection[str]
+) -> list[str]:
+    """A table of a run with a row for each job or group of jobs.
+
+    A pipe (no `screen`) gets all columns. A terminal gets a section for each task if the rows are in the order of
+    tasks, with the direction in its heading in place of arrows. Lines above the table state what all rows share (see
+    `state_shared`).
+
+    Args:
+        directions: direction of the score of each row; empty for none.
+        shared: columns that are left out where all rows have the same value.
+    """
+    if screen is None:
+        return plain_lines(table)
+    sections: list[tuple[str, str]] = []
+    tasks = table.texts_of("task") if "task" in table.header else []
+    if tasks and len(list(groupby(tasks))) == len(set(tasks)):
+        sections = [(task, BETTER.get(each or "", "")) for task, each in zip_longest(tasks, directions)]
+        table = table.without("task")
+        if "validation" in table.header:
+            scores = table.column("validation")
+            table = table.with_column("validation", [re.sub(" [↑↓]", "", str(score)) for score in scores])
+    table, lines = state_shared(table, shared)
+    return [*lines, *terminal_lines(table, screen, sections)]
 
 
 def terminal_lines(table: Table, screen: Screen, sections: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """The table as `fit` fits it to a terminal.
+    """The table in the width of a terminal, as `fit` lays it out.
 
     Args:
-        sections: for each row a heading and a remark behind it, shown where they change.
+        sections: for each row a heading and a remark behind it, printed where they change.
     """
-    fitted = fit(table, screen.width)
-    lines = [fitted.header]
-    if screen.styled:
-        rule = min(screen.width, max(map(width_of, (fitted.header, *fitted.rows))))
-        lines = [screen.strong(fitted.header), "─" * rule]
-    for place, row in enumerate(fitted.rows):
-        if sections and (place == 0 or sections[place] != sections[place - 1]):
-            name, remark = sections[place]
-            lines.append(screen.strong(cut(clean_line(name), screen.width)) + (f"  {remark}" if remark else ""))
+    from rich.console import Console
+    from rich.text import Text
+
+    rich_table, foot = fit(table, screen.width)
+    console = Console(file=io.StringIO(), width=screen.width, height=25, color_system=None)
+    with console.capture() as capture:
+        console.print(rich_table)
+    header, *rows = (line.rstrip() for line in capture.get().splitlines())
+    lines = [screen.strong(header)]
+    lines += ["─" * max(map(_width, (header, *rows)))] if screen.styled else []
+    before = None
+    for place, row in enumerate(rows):
+        if sections and sections[place] != before:
+            before = name, remark = sections[place]
+            heading = Text(clean_line(name))
+            heading.truncate(screen.width, overflow="ellipsis")
+            lines.append(screen.strong(heading.plain) + (f"  {remark}" if remark else ""))
         lines.append(row)
-    foot = [fitted.legend] if fitted.legend else []
-    foot += [f"no room for: {', '.join(fitted.dropped)}"] if fitted.dropped else []
-    return lines + [
-        part for line in foot for part in textwrap.wrap(line, max(screen.width, 20), subsequent_indent="  ")
-    ]
+    for line in foot:
+        lines += textwrap.wrap(line, max(screen.width, 20), subsequent_indent="  ")
+    return lines
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """Lines of a table. `dropped` are the columns without room; `legend` explains short names of parameters."""
+def fit(table: Table, width: int, keep: Iterable[str] = ()) -> tuple[RichTable, list[str]]:
+    """The table for `width` columns of a terminal, one line a row, and the lines below it.
 
-    header: str
-    rows: Sequence[str]
-    dropped: Sequence[str]
-    legend: str = ""
-
-
-def fit(table: Table, width: int, keep: Collection[str] = ()) -> Fitted:
-    """The table in at most `width` columns, one line a row, without columns that have no content.
-
-    Texts of the columns `table.shrink` are cut where that is enough to fit, and no other cell ever is. Names keep the
-    part that tells them apart as long as there is room. Names of a variant's parameters become initials first. Where
-    cutting does not suffice, the columns `table.drop` are left out.
+    Columns without content are left out. Where the table is too wide, names of a variant's parameters become initials,
+    and the texts of the columns `table.shrink` are cut, except those with the mark of unprotected jobs. Where that does
+    not suffice, the columns `table.drop` are left out. The lines below explain the initials and name these columns.
 
     Args:
         keep: columns that stay without content.
     """
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    foot: list[str] = []
     table = table.without_empty(keep)
-    columns = {column.heading: column for column in table.columns}
-    cells = {name: list(found) for name, found in zip(columns, zip(*table.texts, strict=True), strict=False)}
-    whole = {name: max(map(width_of, (name, *cells.get(name, ())))) for name in columns}
-    elastic = [name for name in table.shrink if name in whole]
-    fewest, legend = whole, ""
-    if _excess(whole, width) > 0:
-        if "variant" in elastic:
-            initials = initials_of(cells["variant"])
-            cells["variant"] = [with_initials(variant, initials) for variant in cells["variant"]]
-            whole["variant"] = max(map(width_of, ("variant", *cells["variant"])))
-            legend = ", ".join(f"{short}: {name}" for name, short in initials.items())
-        fewest = {name: _fewest(name, cells[name], table.shrink[name]) for name in elastic}
+    if "variant" in table.header and _excess(_widths(table), width) > 0:
+        variants = table.texts_of("variant")
+        initials = initials_of(variants)
+        table = table.with_column("variant", [with_initials(variant, initials) for variant in variants])
+        foot += [", ".join(f"{short}: {name}" for name, short in initials.items())] if initials else []
+    widths = _widths(table)
+    marked = {name for name in widths if any(cell.endswith(UNPROTECTED) for cell in table.texts_of(name))}
+    least = {n: min(widths[n], max(k, len(n))) for n, k in table.shrink.items() if n in widths and n not in marked}
     dropped: list[str] = []
-    for name in (*table.drop, None):
-        widths = _shrunk(whole, width, {name: fewest[name] for name in elastic if name in whole})
-        if _excess(widths, width) <= 0 or name is None:
+    for name in table.drop:
+        if _excess(widths | least, width) <= 0:
             break
-        if name in whole:
-            del whole[name]
+        if widths.pop(name, None) is not None:
+            least.pop(name, None)
             dropped.append(name)
-    if _excess(widths, width) > 0:
-        widths = _shrunk(whole, width, {name: 1 for name in elastic if name in whole})
-    for name, room in widths.items():
-        if name in _NAMES:
-            cells[name] = _shortened_before_marks(cells[name], room)
-    shown = [columns[name] for name in widths]
-    lines = [
-        _line([cut(cell, room) for cell, room in zip(line, widths.values(), strict=True)], shown, [*widths.values()])
-        for line in [tuple(widths), *zip(*(cells.get(name, ()) for name in widths), strict=True)]
-    ]
-    return Fitted(lines[0], lines[1:], dropped, legend)
+    for name, fewest in least.items():
+        widths[name] = max(fewest, widths[name] - max(0, _excess(widths, width)))
+    foot += [f"no room for: {', '.join(dropped)}"] if dropped else []
+    rich_table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="none")
+    table = table.only(widths)
+    for column in table.columns:
+        rich_table.add_column(
+            Text(column.heading),
+            justify="right" if column.right else "left",
+            width=widths[column.heading],
+            overflow="ellipsis",
+            no_wrap=True,
+        )
+    cells = {name: table.texts_of(name) for name in widths}
+    cells |= {name: shortened(cells[name], widths[name]) for name in _NAMES & (widths.keys() - marked)}
+    for row in zip(*cells.values(), strict=True):
+        rich_table.add_row(*map(Text, row))
+    return rich_table, foot
 
 
 def state_shared(table: Table, names: Collection[str]) -> tuple[Table, list[str]]:
@@ -121,69 +157,46 @@ def state_shared(table: Table, names: Collection[str]) -> tuple[Table, list[str]
     parameters have, and the mark of unprotected jobs in the column ``trainer``.
     """
     shared: list[str] = []
-    cells = {name: list(found) for name, found in zip(table.header, zip(*table.texts, strict=True), strict=True)}
-    if all(cell.endswith(UNPROTECTED) for cell in cells["trainer"]):
+    cells = {name: table.texts_of(name) for name in table.header}
+    if all(cell.endswith(UNPROTECTED) for cell in cells.get("trainer", [""])):
         cells["trainer"] = [cell.removesuffix(UNPROTECTED) for cell in cells["trainer"]]
+        table = table.with_column("trainer", cells["trainer"])
         shared.append("unprotected")
-    for name in [name for name in cells if name in names and name != "held-out" and len(set(cells[name])) == 1]:
-        value = cells.pop(name)[0]
-        shared += [f"{name} {value}"] if value not in EMPTY else []
-    if "held-out" in names and all(cell in EMPTY for cell in cells["held-out"]):
-        del cells["held-out"]
-        shared.append("no held-out score")
+    for name in (name for name in cells if name in names):
+        value, is_empty = cells[name][0], set(cells[name]) <= set(EMPTY)
+        if is_empty or (name != "held-out" and len(set(cells[name])) == 1):
+            table = table.without(name)
+            shared += [f"{name} {value}"] if not is_empty else ["no held-out score"] if name == "held-out" else []
     lines = ["all: " + ", ".join(shared)] if shared else []
-    parameters = shared_parameters(cells.get("variant", ()))
-    if parameters:
-        every = all("=" in cell for cell in cells["variant"])
-        cells["variant"] = [without(cell, parameters) for cell in cells["variant"]]
+    variants = cells["variant"] if "variant" in table.header else []
+    if parameters := shared_parameters(variants):
+        every = all("=" in cell for cell in variants)
+        table = table.with_column("variant", [without(cell, parameters) for cell in variants])
         lines.append(f"variants: all {'' if every else 'that have parameters '}with {','.join(parameters)}")
-    rows = tuple(zip(*cells.values(), strict=True))
-    return replace(table, columns=table.only(cells).columns, rows=rows), lines
+    return table, lines
 
 
-def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    padded = []
-    for cell, column, width in zip(cells, columns, widths, strict=True):
-        pad = " " * (width - width_of(cell))
-        padded.append(pad + cell if column.right else cell + pad)
-    return "  ".join(padded).rstrip()
+def _widths(table: Table) -> dict[str, int]:
+    """The columns that the widest cell of each column of the table takes."""
+    return {column[0]: max(map(_width, column)) for column in zip(table.header, *table.texts, strict=True)}
 
 
-def _excess(widths: Mapping[str, int], width: int) -> int:
+def _excess(widths: dict[str, int], width: int) -> int:
     """The number of columns by which a line is too wide."""
     return sum(widths.values()) + 2 * (len(widths) - 1) - width
 
 
-def _shrunk(whole: Mapping[str, int], width: int, fewest: Mapping[str, int]) -> dict[str, int]:
-    """Widths of columns after cutting those in `fewest`, the first one first, as far as that is needed."""
-    widths = dict(whole)
-    for name, least in fewest.items():
-        if (excess := _excess(widths, width)) > 0:
-            widths[name] -= min(excess, widths[name] - min(widths[name], least))
-    return widths
+def _width(text: str) -> int:
+    """Columns that `text` takes on a terminal. (rich can count them, and takes a tenth of a command's start.)"""
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
-def _fewest(name: str, cells: Sequence[str], least: int) -> int:
-    """The width that the cells below `name` need: `least`, or more where that tells them apart."""
-    start, widest = max(least, len(name)), max(map(width_of, cells))
-    if any(cell.endswith(UNPROTECTED) for cell in cells):
-        start += len(UNPROTECTED)
-    if name not in _NAMES or widest <= start or len(set(cells)) > _MOST_NAMES:
-        return start
-    for room in range(start, widest):
-        if len(set(_shortened_before_marks(cells, room))) == len(set(cells)):
-            return room
-    return widest
+def _columns(letter: str) -> int:
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
-def _shortened_before_marks(cells: Sequence[str], width: int) -> list[str]:
-    """`cells` in at most `width` columns each. The mark of an unprotected job stays whole where it fits."""
-    room = width - len(UNPROTECTED)
-    if room < 1 or not any(cell.endswith(UNPROTECTED) for cell in cells):
-        return shortened(cells, width)
-    names = [cell.removesuffix(UNPROTECTED) for cell in cells]
-    marked, free = shortened(names, room), shortened(names, width)
-    return [
-        short + UNPROTECTED if cell.endswith(UNPROTECTED) else plain
-        for cell, short, plain in zip(cells, marked, free, strict=True)
-    ]
+def _padded(text: str, width: int, right: bool) -> str:
+    pad = " " * (width - _width(text))
+    return pad + text if right else text + pad

@@ -1,4 +1,4 @@
-"""``logs``: prints what a run or a job has written, and what it goes on writing."""
+"""``logs``: print the journal of a run or the output of a job, and follow it."""
 
 from __future__ import annotations
 
@@ -66,23 +66,23 @@ def logs(
 
 
 def _print_lines(file: GrowingFile, printer: Print, lines: int | None, goes_on: Callable[[], bool] | None) -> None:
-    """Print the last `lines` of what is there (None: all), then what is added until `goes_on` is False."""
-    audience, again = Audience(), 0  # before the first line, which may be the last that is read
-    there = deque(file.lines(), maxlen=lines)
+    """Print the last `lines` of `file` (None: all), then its new lines until `goes_on` returns False."""
+    audience, again = Audience(), 0  # before the first line: its reader may leave after it
+    last = deque(file.lines(), maxlen=lines)
     if goes_on is None and (rest := file.rest()):
-        there.append(rest)
-    for raw in there:
+        last.append(rest)
+    for raw in last:
         printer(raw)
     if goes_on is None:
         return
     collect_garbage()
     while True:
-        more = goes_on()  # asked first: what was written before it ended is read below
+        more = goes_on()  # before the read, which gets the last lines of a run that has ended
         for raw in file.lines():
             printer(raw)
         if file.began_again > again:
             again = file.began_again
-            note(f"{file.path} has become shorter: this is its new content")
+            note(f"{file.path} has become shorter: the lines above are its new content")
         if not more or audience.gone():
             break
         time.sleep(INTERVAL)
@@ -124,7 +124,7 @@ def _event_printer(as_json: bool) -> Print:
         try:
             value = loads(raw)
         except JsonError as error:
-            note(f"left out, as it is no event ({error}): {_text(raw)[:200]}")
+            note(f"left out, not an event ({error}): {_text(raw)[:200]}")
             return
         if as_json:
             emit(json.dumps(value))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     from trace_bench.records.runs import RunLine
 
 _COUNTS = ("failed", "infra", "skipped", "interrupted", "flagged", "unprotected")
-"""``infra``: of the failed jobs, those that failed at provider, sandbox or harness."""
-
-
+"""``infra`` is the number of failed jobs that failed at provider, sandbox or harness."""
 NEWEST = 20
 """Number of runs that are printed by default."""
 
@@ -45,10 +42,8 @@ def ls(
     if every and newest is not None:
         raise ConfigError(f"--all and --newest {newest} are given; give one of them")
     runs = all_runs(runs_dir)
-    if not every and (newest is not None or not as_json):
-        runs, more = runs[: newest or NEWEST], len(runs) - (newest or NEWEST)
-    else:
-        more = 0
+    most = newest or (len(runs) if every or as_json else NEWEST)
+    runs, more = runs[:most], len(runs) - most
     lines = [describe(run, running=has_controller(run)) for run in runs]  # reads several files of each run
     if as_json:
         emit_json([_as_json(line) for line in lines])
@@ -103,10 +98,8 @@ def _for_terminal(table: Table) -> Table:
     runs have the same."""
     times = table.column("started")
     begin = 5 if len({time[:5] for time in times if time != "-"}) == 1 else 0
-    place = table.header.index("started")
-    short = [time if time == "-" else time[begin:16].replace("T", " ") for time in times]
-    rows = tuple((*row[:place], time, *row[place + 1 :]) for row, time in zip(table.rows, short, strict=True))
-    return replace(table, rows=rows).without(*(name for name in (*_COUNTS, "cost") if not any(table.column(name))))
+    table = table.with_column("started", [time[begin:16].replace("T", " ") if time != "-" else time for time in times])
+    return table.without(*(name for name in (*_COUNTS, "cost") if not any(table.column(name))))
 
 
 def _as_json(line: RunLine) -> dict[str, object]:
@@ -115,17 +108,9 @@ def _as_json(line: RunLine) -> dict[str, object]:
         "name": line.name or None,
         "state": line.state,
         "folder": str(line.layout.root),
-        "jobs": line.jobs,
-        "done": line.done,
-        "ok": line.ok,
-        "failed": line.failed,
-        "skipped": line.skipped,
-        "interrupted": line.interrupted,
+        **{name: getattr(line, name) for name in ("jobs", "done", "ok", "failed", "skipped", "interrupted")},
         "infrastructure_failures": line.infrastructure,
-        "flagged": line.flagged,
-        "unprotected": line.unprotected,
-        "started_at": line.started_at,
-        "cost_usd": line.cost_usd,
+        **{name: getattr(line, name) for name in ("flagged", "unprotected", "started_at", "cost_usd")},
         "replay_of": line.replay_of or None,
         "damage": line.damage,
     }

@@ -25,7 +25,7 @@ INTERVAL = 2.0
 """Seconds between two looks of ``--watch``."""
 _HEADER = ("run", "job", "host", "state", "controller", "age", "cost", "name")
 _KEYS = ("run_id", "job_id", "host", "state", "controller", "age_seconds", "cost_usd", "name")
-"""Of ``--json``, column by column."""
+"""Keys of ``--json``, in the order of the columns."""
 
 
 def ps(

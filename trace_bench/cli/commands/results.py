@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from trace_bench.arguments import hint
 from trace_bench.cli.options import RUNS, Explain, Json, RunArgument, RunsDir, confidence
-from trace_bench.display import console
-from trace_bench.display.console import emit, emit_block, emit_json, emit_sentence, emit_table, note
-from trace_bench.display.terminal import state_shared
+from trace_bench.display.console import emit, emit_block, emit_json, emit_run_table, emit_sentence, note
 from trace_bench.errors import ConfigError
 
 if TYPE_CHECKING:
     from trace_bench.analysis.groups import Summary
-    from trace_bench.artifacts.contract import Direction
-    from trace_bench.display.table import Table
     from trace_bench.suites.tables import SuiteTable
 
 FORMATS = ("table", "csv", "json", "md", "tex")
@@ -65,11 +60,11 @@ def results(
     layout = find_run(run, runs_dir)
     jobs = groups.jobs_of(layout)
     if not layout.manifest.exists():
-        note(f"{layout.run_id}: its manifest is missing, so that jobs which have not ended are not known")
+        note(f"{layout.run_id}: its manifest is missing, so jobs that have not ended are unknown")
     if chosen is not None:
-        whole, jobs = len(jobs), chosen.of(jobs)
-        if whole and jobs.empty:
-            raise ConfigError(f"--where {chosen.text}: none of the {whole} jobs of the run matches")
+        count, jobs = len(jobs), chosen.of(jobs)
+        if count and jobs.empty:
+            raise ConfigError(f"--where {chosen.text}: none of the {count} jobs of the run matches")
     summary = groups.summarise_groups(jobs, columns, level=level, unprotected=unprotected, run_id=layout.run_id)
     _, counted, _ = groups.countable(jobs, unprotected=unprotected)
     of_suites = suite_tables(jobs, counted, level=level)
@@ -79,8 +74,8 @@ def results(
         skipped = jobs[jobs["status"] == "skipped"]
         unmet = unmet_sentences(zip(skipped["task_id"], skipped["feedback"], strict=True))
         wanted = set(jobs["job_id"])
-        said = spending_sentences(layout, [row for row in read_rows(layout) if row.job_id in wanted])
-        remarks = [*gap_sentences(layout), *(f"budgets: {text}" for text in said)]
+        spending = spending_sentences(layout, [row for row in read_rows(layout) if row.job_id in wanted])
+        remarks = [*gap_sentences(layout), *(f"budgets: {text}" for text in spending)]
         _emit(summary, of_suites, remarks, unmet, form, explain=explain)
 
 
@@ -134,28 +129,7 @@ def _emit(
     else:
         directions = [group.direction for group in summary.groups]
         for place, table in enumerate(tables):
-            _emit_table(table, [None] * len(table.rows) if place else directions)
+            emit_run_table(table, () if place else directions, ("variant", "optimizer", "model"))
             emit()
         for line in remarks:
             emit_sentence(line)
-
-
-def _emit_table(table: Table, directions: Sequence[Direction | None]) -> None:
-    """Print a table: as it is to a pipe; by task to a terminal, below lines that state what all groups share."""
-    from trace_bench.analysis.leaderboard_table import BETTER
-
-    if console.screen() is None:
-        emit_table(table)
-        return
-    sections: list[tuple[str, str]] = []
-    if table.header[0] == "task":
-        named = zip(table.column("task"), directions, strict=True)
-        sections = [(task, BETTER[direction] if direction else "") for task, direction in named]
-        bare = table.without("task")
-        rows = [[text.removesuffix(" ↑").removesuffix(" ↓") for text in row] for row in bare.texts]
-        table = replace(bare, rows=tuple(map(tuple, rows)))
-    if "trainer" in table.header and len(table.rows) > 1:
-        table, shared = state_shared(table, ("variant", "optimizer", "model"))
-        for line in shared:
-            emit_sentence(line)
-    emit_table(table, sections=sections)
