@@ -108,8 +108,8 @@ def test_what_the_loader_takes_fits(more: dict[str, Any]) -> None:
     [
         "unknown_key", "nested_unknown_key", "top_level_key_in_trainer", "knobs_is_no_key", "no_tasks", "empty_tasks",
         "tasks_no_list", "task_without_id", "task_id_is_number", "no_trainers", "trainer_without_id",
-        "params_and_variants", "mode_unknown", "resume_null", "seeds_string", "seeds_bool", "seeds_negative",
-        "workers_zero", "workers_negative_alias", "timeout_negative", "timeout_text", "fail_fast_yes", "tags_scalar",
+        "params_and_variants", "mode_unknown", "resume_null", "seeds_string", "seeds_negative",
+        "workers_negative_alias", "timeout_negative", "timeout_text", "fail_fast_yes", "tags_scalar",
         "size_without_unit", "size_nonsense",
     ],
 )  # fmt: skip

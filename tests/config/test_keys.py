@@ -24,7 +24,7 @@ from trace_bench.config.models import (
     TrainerConfig,
     default_job_timeout,
 )
-from trace_bench.config.names import KNOBS, SECTIONS, keys_of
+from trace_bench.config.names import BARE, KNOBS, keys_of, sections_of
 from trace_bench.config.places import DockerConfig, DockerHostConfig, ModalConfig, ModalPricesConfig, SchedulingConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.config.values import Section
@@ -279,7 +279,7 @@ ID_KEYS = {"id", "key", "task", "name", "trainer"}
 def around(section: type[Section], key: str, value: Any) -> dict[str, Any]:
     """The smallest config with `key` in `section`."""
     config: dict[str, Any] = {"tasks": [PACKING]}
-    names = {kind: name for name, kind in SECTIONS.items()}
+    names = {kind: name for name, kind in sections_of(RunConfig).items() if name not in BARE}
     if section is RunConfig:
         config[key] = value
         if key.replace("-", "_") in ("replay_from", "replay_services"):

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trace_bench.config import RunConfig, load_config, parse_config
-from trace_bench.config.models import BudgetConfig, TaskConfig, TrainerConfig
-from trace_bench.config.names import ALIASES, INNER_ENTRIES, KNOBS, NESTED, SECTIONS, keys_of
+from trace_bench.config.models import BudgetConfig
+from trace_bench.config.names import ALIASES, KNOBS, keys_of, sections_of
 from trace_bench.config.values import Section
 from trace_bench.errors import ConfigError
 from trace_bench.resources import data_dir
@@ -295,10 +295,9 @@ def test_a_config_with_mangled_text_loads_or_is_refused(data: st.DataObject, tmp
 def test_every_key_is_documented_under_its_section() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "config.md").read_text(encoding="utf-8")
     chapters = {part.split("\n", 1)[0]: part for part in page.split("\n## ")}
-    sections = {"Top level": RunConfig, "tasks": TaskConfig, "trainers": TrainerConfig, **SECTIONS}
-    inside = {inner: title for title, section in sections.items() for inner in NESTED.get(section, {}).values()
-              if inner not in sections.values()}  # fmt: skip
-    inside |= {inner: title for title, section in sections.items() for inner in INNER_ENTRIES.get(section, {}).values()}
+    sections = {"Top level": RunConfig, **{key: kind for key, kind in sections_of(RunConfig).items() if key != "llms"}}
+    inside = {inner: title for title, section in sections.items() for inner in sections_of(section).values()
+              if title != "Top level" and inner not in sections.values()}  # fmt: skip
     assert {*Section.__subclasses__(), BudgetConfig} == {*sections.values(), *inside}
     for inner, title in inside.items():
         for key in keys_of(inner):

@@ -58,7 +58,7 @@ def _code() -> int:
     except UnicodeEncodeError as error:
         if sys.getfilesystemencoding() == "utf-8":
             raise  # a defect
-        from trace_bench.config.mapping import locale_here
+        from trace_bench.config.reader import locale_here
 
         return _say(
             f"{error.object!r} cannot be the name of a file in this locale ({locale_here()}); set a UTF-8 locale",

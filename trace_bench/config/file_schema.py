@@ -12,7 +12,7 @@ from typing import Any
 
 from trace_bench.config.described import DescribedSchema
 from trace_bench.config.models import RunConfig
-from trace_bench.config.names import ALIASES, ENTRIES, INNER_ENTRIES, NESTED, OBJECTIVES, SECTIONS, SINGLE, knobs_of
+from trace_bench.config.names import ALIASES, BARE, OBJECTIVES, SINGLE, knobs_of, sections_of
 from trace_bench.config.values import Section
 
 Json = dict[str, Any]
@@ -23,16 +23,21 @@ def config_file_schema() -> Json:
     made = RunConfig.model_json_schema(schema_generator=DescribedSchema)
     _short_forms(made)
     _other_names(made, RunConfig, "#")
-    inner = (section for below in (*NESTED.values(), *INNER_ENTRIES.values()) for section in below.values())
-    for section in {*SECTIONS.values(), *ENTRIES.values(), *inner}:
+    for section in inner_sections(RunConfig):
         _other_names(made["$defs"][section.__name__], section, f"#/$defs/{section.__name__}")
     return made
+
+
+def inner_sections(section: type[Section]) -> set[type[Section]]:
+    """Return all sections inside `section`, at any depth."""
+    below = set(sections_of(section).values())
+    return below.union(*map(inner_sections, below))
 
 
 def _short_forms(made: Json) -> None:
     """Add what may stand in place of a list or a mapping to the properties of the whole."""
     properties = made["properties"]
-    for name in ENTRIES:
+    for name in BARE:
         bare = {"type": "string", "description": "The same as a mapping with this `model` or `id` alone."}
         properties[name]["items"] = {"anyOf": [bare, properties[name]["items"]]}
     del properties["seeds"]["minItems"]  # none are the default, with a warning

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -10,23 +9,20 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, field_validator
 
 from trace_bench.config.frozen import FrozenDict, FrozenMap
-from trace_bench.config.values import Seconds, Section, Text, UsdPerMillion, measured
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-
+from trace_bench.config.values import Seconds, Section, Text, UsdPerMillion, matching, measured
 
 SCRIPTED = "scripted:"
 """Before the file of a built-in model that follows a script."""
 
 
-def _variable(value: str) -> str:
-    if not _VARIABLE.fullmatch(value):
-        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY, and not its value")
-    return value
+_VARIABLE = matching(
+    "[A-Za-z_][A-Za-z0-9_]{0,127}",
+    "the name of an environment variable, such as OPENAI_API_KEY, and not its value",
+)
 
 
 def is_builtin(model: str | None) -> bool:
-    """Whether `model` is one of the gateway's own, which ask no provider."""
+    """Return True if `model` is one of the gateway's own, which ask no provider."""
     return model is not None and (model == "stub" or model.startswith(SCRIPTED))
 
 
@@ -83,7 +79,7 @@ class LlmConfig(Section):
     """Address of any OpenAI-compatible server, without user, password and query; null is the provider's own."""
     model: Text | None = None
     """Name of the model at its provider; `stub` and `scripted:FILE` are built in. Null: from the environment."""
-    api_key_env: Annotated[Text, AfterValidator(_variable)] | None = None
+    api_key_env: Annotated[Text, _VARIABLE] | None = None
     """Environment variable of the host that holds the key. The key itself never enters a config."""
     temperature: Annotated[float, Field(ge=0, le=10)] | None = None
     """Number from 0 to 10: sampling temperature where the request names none; null is the model's default."""

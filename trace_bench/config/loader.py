@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,11 @@ from pydantic import ValidationError
 
 from trace_bench.arguments import describe
 from trace_bench.config.llms import LlmConfig, is_builtin
-from trace_bench.config.mapping import read_mapping
-from trace_bench.config.messages import sentence
+from trace_bench.config.messages import problems_of
 from trace_bench.config.models import LOGGERS, RunConfig, logger_name
 from trace_bench.config.names import normalise
 from trace_bench.config.options import overridden
-from trace_bench.config.reader import read
+from trace_bench.config.reader import read, read_mapping
 from trace_bench.config.secrets import find_secrets, redact
 from trace_bench.config.shipped import find_config
 from trace_bench.config.source import Path_, Problem, Rows, Source, Table
@@ -25,7 +24,6 @@ from trace_bench.trainers.names import NO_COUNTERPART
 
 OF_BUILTIN = ("id", "model", "options")
 """Keys of an ``llm`` that a built-in model has a use for."""
-_NO_SEEDS = "seeds is empty; the seed 123 is used"
 
 
 def load_config(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> RunConfig:
@@ -63,45 +61,41 @@ def parse_config(
 
 
 def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list[Problem]) -> RunConfig:
-    secrets = find_secrets(Source(file, root))
-    problems += [Source(file, root).problem(path, text) for path, text in secrets.items()]
-    hidden = [Source(file, root).shown(path) for path in secrets]
+    written = Source(file, root)
+    secrets = find_secrets(written)
+    problems += [written.problem(path, text) for path, text in secrets.items()]
+    hidden = [written.shown(path) for path in secrets]
 
     top = overridden(normalise(root, file, problems), overrides, problems)
     source = Source(file, top)
     warnings = _warnings(source)
-    problems += _repetitions(source)
-    problems += _models(source)
     try:
         config = RunConfig.model_validate(top)
     except ValidationError as error:
-        # A list with wrong entries is called too short as well, once they are not counted: that is no second problem.
-        shown = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
-        found = [sentence(source, dict(e)) for e in shown]
         # What is said of a secret is enough: a second sentence about its key adds nothing.
-        problems += [problem for problem in found if not any(shown in problem.text for shown in hidden)]
-        raise _error(source, problems) from None
+        problems += [p for p in problems_of(source, error) if not any(key in p.text for key in hidden)]
+    else:
+        problems += [source.problem(path, text) for path, text in _contradictions(config, source)]
     if problems:
-        raise _error(source, problems)
+        ordered = sorted(problems, key=lambda p: (p.line is None, p.line or 0))
+        lines = dict.fromkeys(redact(" ".join(source.sentence(p).splitlines())) for p in ordered)
+        raise ConfigError("\n".join(lines))
     return config.changed(source=Source(file, top, warnings))
-
-
-def _error(source: Source, problems: list[Problem]) -> ConfigError:
-    ordered = sorted(problems, key=lambda p: (p.line is None, p.line or 0))
-    lines = dict.fromkeys(redact(" ".join(source.sentence(p).splitlines())) for p in ordered)
-    return ConfigError("\n".join(lines))
 
 
 def _warnings(source: Source) -> tuple[str, ...]:
     """Warnings about values that are read otherwise, or not used. An empty list of seeds is filled in."""
     top, notes = source.root, []
     if isinstance(top.get("seeds"), Rows) and not top["seeds"]:
-        notes.append(source.problem(("seeds",), _NO_SEEDS))
+        notes.append(source.problem(("seeds",), "seeds is empty; the seed 123 is used"))
         top["seeds"] = Rows([123], top["seeds"].line)
     for key in ("job_timeout", "score_timeout"):
         if top.get(key) == 0 and not isinstance(top[key], bool):
             notes.append(source.problem((key,), f"{key} 0 is read as no limit; write null to say so"))
-    if top.get("llm") and not top.get("llms") and top.get("mode", "stub") == "stub" and not _is_builtin(top["llm"]):
+    llm = top.get("llm")
+    model = llm.get("model") if isinstance(llm, Table) else None
+    unused = llm and not top.get("llms") and top.get("mode", "stub") == "stub"
+    if unused and not is_builtin(model if isinstance(model, str) else None):
         notes.append(source.problem(("llm",), "llm is not used in mode stub, which asks no provider"))
     notes += _other_loggers(source)
     notes += _left_out(source)
@@ -110,11 +104,10 @@ def _warnings(source: Source) -> tuple[str, ...]:
 
 def _other_loggers(source: Source) -> Iterator[Problem]:
     """Replace loggers that do not exist by the default, which records the same; a note for each."""
-    trainers = source.root.get("trainers")
-    for index, trainer in enumerate(trainers if isinstance(trainers, Rows) else ()):
-        name = logger_name(trainer.get("logger", "default")) if isinstance(trainer, Table) else "default"
+    for path, trainer in _trainers(source):
+        name = logger_name(trainer.get("logger", "default"))
         if isinstance(name, str) and name not in LOGGERS:
-            path: Path_ = ("trainers", index, "logger")
+            path = (*path, "logger")
             why = ", which sends what a job does to a service on the network" if name == "WandbLogger" else ""
             text = f"there is no logger {describe(name)} here{why}; default is used (known are {', '.join(LOGGERS)})"
             yield source.problem(path, f"{source.shown(path)}: {text}")
@@ -124,107 +117,82 @@ def _other_loggers(source: Source) -> Iterator[Problem]:
 
 def _left_out(source: Source) -> Iterator[Problem]:
     """Take parameters that have no counterpart here out of the variants of trainers; a note for each."""
-    trainers = source.root.get("trainers")
-    for index, trainer in enumerate(trainers if isinstance(trainers, Rows) else ()):
-        names = NO_COUNTERPART.get(str(trainer.get("id")), {}) if isinstance(trainer, Table) else {}
-        variants = trainer.get("params_variants") if names else None
+    for path, trainer in _trainers(source):
+        names = NO_COUNTERPART.get(str(trainer.get("id")), {})
+        variants = trainer.get("params_variants")
         for number, variant in enumerate(variants if isinstance(variants, Rows) else ()):
             for name in [key for key in variant if key in names] if isinstance(variant, Table) else ():
                 why, effective = names[name]
                 if variant[name] is None or variant.get("dspy_optimizer", "mipro") not in effective:
-                    path: Path_ = ("trainers", index, "params_variants", number, name)
-                    yield source.problem(path, f"{source.shown(path)} is left out: {why}")
+                    place = (*path, "params_variants", number, name)
+                    yield source.problem(place, f"{source.shown(place)} is left out: {why}")
                     del variant[name]
 
 
-def _is_builtin(llm: Any) -> bool:
-    model = llm.get("model") if isinstance(llm, Mapping) else None
-    return isinstance(model, str) and is_builtin(model)
+def _trainers(source: Source) -> list[tuple[Path_, Table]]:
+    entries = source.root.get("trainers")
+    rows = enumerate(entries if isinstance(entries, Rows) else ())
+    return [(("trainers", index), entry) for index, entry in rows if isinstance(entry, Table)]
 
 
-def _models(source: Source) -> list[Problem]:
-    """Models that contradict each other or the mode, as far as the file alone shows."""
-    top = source.root
-    mode = top.get("mode", "stub")
-    problems: list[Problem] = []
-    if top.get("replay_from") is not None and mode in ("stub", "real"):
-        text = f"replay_from is for mode replay, and mode is {mode}; write 'mode: replay', or take replay_from out"
-        problems.append(source.problem(("replay_from",), text))
-    if top.get("replay_services") is True and mode in ("stub", "real"):
-        text = f"replay_services is for mode replay, and mode is {mode}; take it out, or name a run with --replay"
-        problems.append(source.problem(("replay_services",), text))
-    entries = top.get("llms")
-    if not isinstance(entries, Rows) or not entries:
-        return problems + _builtin(source, ("llm",), top.get("llm"))
-    if top.get("llm"):
-        return [source.problem(("llms",), "llm and llms are both given; move llm into llms, or keep one of them")]
+# ------------------------------------------------------------------------------------------------- contradictions
+
+
+def _contradictions(config: RunConfig, source: Source) -> Iterator[tuple[Path_, str]]:
+    """Values that contradict each other, as far as the config alone shows."""
+    replays = {
+        "replay_from": "write 'mode: replay', or take replay_from out",
+        "replay_services": "take it out, or name a run with --replay",
+    }
+    for key, remedy in replays.items():
+        if getattr(config, key) and config.mode != "replay":
+            yield (key,), f"{key} is for mode replay, and mode is {config.mode}; {remedy}"
+    yield from _repetitions(config, source)
+    if config.llm and config.llms:
+        yield ("llms",), "llm and llms are both given; move llm into llms, or keep one of them"
+        return
     first: dict[str, int] = {}
-    for index, llm in enumerate(entries):
-        path: Path_ = ("llms", index)
-        shown = source.shown(path)
-        if top.get("mode", "stub") == "stub" and not _is_builtin(llm):
-            model = llm.get("model") if isinstance(llm, Mapping) else llm
-            text = (
-                f"{shown} is {describe(model)}, but mode stub asks no provider: write 'stub' or 'scripted:FILE', or "
-                "'mode: real'"
-            )
-            problems.append(source.problem(path, text))
-        problems += _builtin(source, path, llm)
-        name = (llm.get("id") or llm.get("model")) if isinstance(llm, Mapping) else None
-        if isinstance(name, str) and (earlier := first.setdefault(name, index)) != index:
-            text = f"{shown} and {source.shown(('llms', earlier))} are both called {name!r}; give each an id of its own"
-            problems.append(source.problem(path, text))
-    return problems
+    for index, llm in enumerate(config.llms):
+        path, shown = ("llms", index), source.shown(("llms", index))
+        if config.mode == "stub" and not is_builtin(llm.model):
+            remedy = "write 'stub' or 'scripted:FILE', or 'mode: real'"
+            yield path, f"{shown} is {describe(llm.model)}, but mode stub asks no provider: {remedy}"
+        yield from _builtin(source, path, llm)
+        name = llm.id or llm.model or ""
+        if name and (earlier := first.setdefault(name, index)) != index:
+            other = source.shown(("llms", earlier))
+            yield path, f"{shown} and {other} are both called {name!r}; give each an id of its own"
+    if config.llm:
+        yield from _builtin(source, ("llm",), config.llm)
 
 
-def _builtin(source: Source, path: Path_, llm: Any) -> list[Problem]:
-    """Keys of a built-in model that it has no use for, and the name of one on a model that is none."""
-    if not isinstance(llm, Table):
-        return []
-    model, given = llm.get("model"), llm.get("id")
-    if not _is_builtin(llm):
-        if not isinstance(given, str) or not is_builtin(given):
-            return []
-        text = f"{source.shown((*path, 'id'))} {given!r} is the name of a built-in model; choose another"
-        return [source.problem((*path, "id"), text)]
-    return [
-        source.problem(
-            (*path, key), f"{source.shown((*path, key))} is not used by the built-in model {model!r}; take it out"
-        )
-        for key, value in llm.items()
-        if key in LlmConfig.model_fields and key not in OF_BUILTIN and _says_something(key, value)
+def _builtin(source: Source, path: Path_, llm: LlmConfig) -> Iterator[tuple[Path_, str]]:
+    """Keys that a built-in model has no use for, and its name on a model of a provider."""
+    if not is_builtin(llm.model):
+        if is_builtin(llm.id):
+            text = f"{source.shown((*path, 'id'))} {llm.id!r} is the name of a built-in model; choose another"
+            yield (*path, "id"), text
+        return
+    for key, value in llm:
+        if key not in OF_BUILTIN and value != LlmConfig.model_fields[key].default:
+            shown = source.shown((*path, key))
+            yield (*path, key), f"{shown} is not used by the built-in model {llm.model!r}; take it out"
+
+
+def _repetitions(config: RunConfig, source: Source) -> Iterator[tuple[Path_, str]]:
+    """Entries that would make the same job twice."""
+    groups: list[tuple[Path_, Sequence[Any], str]] = [
+        (("seeds",), config.seeds, "seed"),
+        (("tasks",), [(task.id, task.eval_kwargs) for task in config.tasks], "task"),
     ]
-
-
-def _says_something(key: str, value: Any) -> bool:
-    """Whether `value` is another one than a key that is not given has, as in a run's snapshot."""
-    if isinstance(value, Mapping):
-        return any(item is not None for item in value.values())
-    return value is not None and value != LlmConfig.model_fields[key].default
-
-
-def _repetitions(source: Source) -> list[Problem]:
-    """Entries that would make the same job twice, as far as the file alone shows."""
-    top = source.root
-    groups: list[tuple[Path_, Any, str]] = [(("seeds",), top.get("seeds"), "seed")]
-    tasks = top.get("tasks")
-    if isinstance(tasks, Rows) and all(isinstance(task, Table) and "id" in task for task in tasks):
-        groups.append((("tasks",), [[task["id"], task.get("eval_kwargs", {})] for task in tasks], "task"))
-    trainers = top.get("trainers")
-    for index, trainer in enumerate(trainers if isinstance(trainers, Rows) else []):
-        if isinstance(trainer, Table):
-            groups.append((("trainers", index, "params_variants"), trainer.get("params_variants"), "variant"))
-    problems: list[Problem] = []
+    for index, trainer in enumerate(config.trainers):
+        groups.append((("trainers", index, "params_variants"), trainer.params_variants, "variant"))
     for path, items, noun in groups:
         first: dict[str, int] = {}
-        for index, item in enumerate(items if isinstance(items, list) else []):
-            earlier = first.setdefault(json.dumps(item, sort_keys=True, default=repr), index)
-            if earlier == index:
-                continue
-            line = source.problem((*path, earlier), "").line
-            place = source.shown((*path, earlier)) + (f" on line {line}" if line else "")
-            shown = source.shown((*path, index))
-            problems.append(
-                source.problem((*path, index), f"{shown} is the same {noun} as {place}; delete one of them")
-            )
-    return problems
+        for index, item in enumerate(items):
+            earlier = first.setdefault(json.dumps(item, sort_keys=True), index)
+            if earlier != index:
+                line = source.problem((*path, earlier), "").line
+                place = source.shown((*path, earlier)) + (f" on line {line}" if line else "")
+                shown = source.shown((*path, index))
+                yield (*path, index), f"{shown} is the same {noun} as {place}; delete one of them"

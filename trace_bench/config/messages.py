@@ -7,32 +7,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from trace_bench.arguments import describe, hint
 from trace_bench.config.llms import LlmConfig
 from trace_bench.config.models import RunConfig, SandboxConfig, TaskConfig, TrainerConfig
-from trace_bench.config.names import ALIASES, SECTIONS, keys_of, section_at
+from trace_bench.config.names import ALIASES, BARE, keys_of, section_at, sections_of
 from trace_bench.config.source import Path_, Problem, Source
 from trace_bench.config.values import Section
 
-_BOUNDS = {
-    "greater_than_equal": ("ge", "at least"),
-    "greater_than": ("gt", "more than"),
-    "less_than_equal": ("le", "at most"),
-    "less_than": ("lt", "less than"),
+_EMPTY = "is empty; name at least one, or leave the key out if it has a default"
+_NO_MAPPING = "must be a mapping of keys to values, not {value}"
+_SENTENCES = {
+    "value_error": "{error}",
+    "literal_error": "must be {one_of}, not {value}{near}",
+    "greater_than_equal": "must be at least {ge}, not {value}",
+    "greater_than": "must be more than {gt}, not {value}",
+    "less_than_equal": "must be at most {le}, not {value}",
+    "less_than": "must be less than {lt}, not {value}",
+    "too_short": _EMPTY,
+    "string_too_short": _EMPTY,
+    "string_type": "must be a string, not {value}{quotes}",
+    "int_type": "must be a whole number, not {value}{unquoted}",
+    "int_from_float": "must be a whole number, not {value}",
+    "float_type": "must be a number, not {value}{unquoted}",
+    "finite_number": "must be a finite number, not {value}",
+    "bool_type": "must be true or false, not {value}{boolean}",
+    "tuple_type": "must be a list, not {value}{list}",
+    "list_type": "must be a list, not {value}{list}",
+    "dict_type": _NO_MAPPING,
+    "model_type": _NO_MAPPING,
+    "model_attributes_type": _NO_MAPPING,
 }
-_NOUNS = {
-    "string_type": "a string",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
-    "model_attributes_type": "a mapping of keys to values",
-    "finite_number": "a finite number",
-}
+"""The sentence for each kind of pydantic's errors, after the key. In braces: pydantic's context, and `_remedies`."""
 _NEEDED = {
     ("tasks",): "a config names at least one task",
     ("tasks", "id"): "a task entry names its task, such as 'id: internal:numeric_param'",
@@ -50,36 +57,46 @@ _NEVER = frozenset((
 """What containers can be given elsewhere. Here no config asks for it: it would let a job out, or others in."""
 
 
+def problems_of(source: Source, error: ValidationError) -> list[Problem]:
+    """Return pydantic's errors as problems of the config."""
+    # A list with wrong entries is called too short as well, once they are not counted: that is no second problem.
+    errors = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
+    return [sentence(source, dict(e)) for e in errors]
+
+
 def sentence(source: Source, error: Mapping[str, Any]) -> Problem:
-    """One of pydantic's errors as a problem of the config."""
+    """Return one of pydantic's errors as a problem of the config."""
     path: Path_ = tuple(error["loc"])
     shown = source.shown(path)
     kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
-    text: str
     if kind == "extra_forbidden":
         return source.problem(path, _unknown(source, path))
     if kind == "missing":
         needed = _NEEDED.get(tuple(part for part in path if isinstance(part, str)), "add it")
-        text = f"is missing; {needed}"
-        return source.problem(path[:-1], f"{shown} {text}")
-    if kind == "value_error":
-        text = str(context["error"])
-    elif kind == "literal_error":
-        text = f"must be {_one_of(context['expected'])}, not {describe(value)}"
-        if isinstance(value, str):
-            near = hint(value, context["expected"].replace("'", "").replace(" or ", ", ").split(", "))
-            text += near if "did you mean" in near else ""
-    elif kind in _BOUNDS:
-        key, words = _BOUNDS[kind]
-        text = f"must be {words} {context[key]}, not {describe(value)}"
-    elif kind in ("too_short", "string_too_short"):
-        text = "is empty; name at least one, or leave the key out if it has a default"
-    elif kind in _NOUNS:
-        text = f"must be {_NOUNS[kind]}, not {describe(value)}"
-        text += _remedy(kind, value, path)
+        return source.problem(path[:-1], f"{shown} is missing; {needed}")
+    if kind in _SENTENCES:
+        text = _SENTENCES[kind].format_map({**_remedies(value, context), "value": describe(value), **context})
     else:
         text = f"is wrong: {error['msg']}"
     return source.problem(path, f"{shown} {text}" if shown else text)
+
+
+def _remedies(value: Any, context: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parts of sentences that depend on the value; empty where a remedy does not fit it."""
+    choices = str(context.get("expected", "")).replace(" or ", ", ")
+    near = hint(value, choices.replace("'", "").split(", ")) if isinstance(value, str) else ""
+    word = value.strip().lower() if isinstance(value, str) else ""
+    unquoted = "; take it out of quotes" if word.replace(".", "", 1).isdigit() else ""
+    boolean = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}.get(word)
+    is_entry = isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) < 40
+    return {
+        "one_of": f"one of {choices}" if ", " in choices else choices,
+        "near": near if "did you mean" in near else "",
+        "quotes": "; put it in quotes" if isinstance(value, int | float) else "",
+        "unquoted": unquoted,
+        "boolean": f"; write {boolean}" if boolean else unquoted,
+        "list": f"; write [{value}]" if is_entry and str(value).isprintable() else "",
+    }
 
 
 def _unknown(source: Source, path: Path_) -> str:
@@ -107,24 +124,8 @@ def _elsewhere(key: str, section: type[Section]) -> str:
     plain = key.replace("-", "_")
     if section is not RunConfig and plain in keys_of(RunConfig):
         return f"; {key!r} is a key of the top level"
-    homes: dict[str, type[Section]] = {"a task entry": TaskConfig, "a trainer entry": TrainerConfig, **SECTIONS}
+    homes: dict[str, type[Section]] = {"a task entry": TaskConfig, "a trainer entry": TrainerConfig}
+    homes |= {name: other for name, other in sections_of(RunConfig).items() if name not in BARE}
     # Second names are short words (`key`, `name`, `trainer`), which are mistaken for something else more often.
-    home = next((name for name, other in homes.items() if other is not section and plain in other.model_fields), None)
-    return f"; {key!r} is a key of {home}" if home else ""
-
-
-def _one_of(expected: str) -> str:
-    return expected if " or " not in expected else f"one of {expected.replace(' or ', ', ')}"
-
-
-def _remedy(kind: str, value: Any, path: Path_) -> str:
-    if kind == "string_type" and isinstance(value, int | float):
-        return "; put it in quotes"
-    if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str):
-        if kind == "bool_type" and value.lower() in ("yes", "no", "on", "off", "y", "n"):
-            return f"; write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'}"
-        return "; take it out of quotes" if value.strip().replace(".", "", 1).isdigit() else ""
-    if kind in ("tuple_type", "list_type") and not isinstance(value, dict):
-        is_plain = isinstance(value, str | int) and len(str(value)) < 40 and str(value).isprintable()
-        return f"; write [{value}]" if is_plain and not isinstance(value, bool) else ""
-    return ""
+    names = [name for name, other in homes.items() if other is not section and plain in other.model_fields]
+    return f"; {key!r} is a key of {', '.join(names)}" if names else ""

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import chain
+from typing import Any, get_args
 
-from trace_bench.config.llms import LlmConfig, LlmLimitsConfig, PricesConfig
-from trace_bench.config.models import (
-    BudgetConfig,
-    ImagesConfig,
-    MirrorsConfig,
-    MlflowMirrorConfig,
-    ObjectiveConfig,
-    RunBudgetConfig,
-    RunConfig,
-    SandboxConfig,
-    SplitsConfig,
-    TaskConfig,
-    TrainerConfig,
-)
-from trace_bench.config.places import (
-    DockerConfig,
-    DockerHostConfig,
-    ModalConfig,
-    ModalPricesConfig,
-    SchedulingConfig,
-)
-from trace_bench.config.source import Path_, Problem, Rows, Source, Table
+from trace_bench.config.llms import LlmConfig
+from trace_bench.config.models import RunConfig, TaskConfig, TrainerConfig
+from trace_bench.config.source import Path_, Place, Problem, Rows, Source, Table
 from trace_bench.config.values import Section
 from trace_bench.suites.registry import normalise_id
 from trace_bench.trainers.names import PRESETS, canonical
@@ -61,36 +45,11 @@ KNOBS = (
 )
 """Trainer parameters that may be written at the top level (for all trainers) or on an entry (for its variants)."""
 
-SECTIONS: Mapping[str, type[Section]] = {
-    "images": ImagesConfig,
-    "sandbox": SandboxConfig,
-    "llm": LlmConfig,
-    "budget": BudgetConfig,
-    "splits": SplitsConfig,
-    "objective": ObjectiveConfig,
-    "mirrors": MirrorsConfig,
-    "docker": DockerConfig,
-    "modal": ModalConfig,
-    "scheduling": SchedulingConfig,
-}
-
 OBJECTIVES = {"score": "scalar", "scalar": "scalar", "weighted": "weighted", "pareto": "pareto"}
 """Words that stand for an objective: its mode, with all else as it comes."""
 
-ENTRIES: Mapping[str, type[Section]] = {"tasks": TaskConfig, "trainers": TrainerConfig, "llms": LlmConfig}
-"""Lists of sections."""
-
-NESTED: Mapping[type[Section], Mapping[str, type[Section]]] = {
-    LlmConfig: {"prices": PricesConfig, "limits": LlmLimitsConfig},
-    BudgetConfig: {"run": RunBudgetConfig},
-    TaskConfig: {"sandbox": SandboxConfig},
-    MirrorsConfig: {"mlflow": MlflowMirrorConfig},
-    ModalConfig: {"prices": ModalPricesConfig},
-}
-"""Sections inside sections."""
-
-INNER_ENTRIES: Mapping[type[Section], Mapping[str, type[Section]]] = {DockerConfig: {"hosts": DockerHostConfig}}
-"""Lists of sections inside sections."""
+BARE = {"tasks": "id", "trainers": "id", "llms": "model"}
+"""Lists whose entries may be text: the key that the text stands for."""
 
 SINGLE = {"seed", "params", "trainer_kwargs"}
 """Names that take one entry where the key that they stand for takes a list."""
@@ -107,53 +66,69 @@ def knobs_of(section: type[Section]) -> tuple[str, ...]:
     return KNOBS if section in (RunConfig, TrainerConfig) else ()
 
 
+@cache
+def sections_of(section: type[Section]) -> Mapping[str, type[Section]]:
+    """Return the sections inside `section` by key; the key of a list has the section of its entries."""
+    inner = {}
+    for name, field in section.model_fields.items():
+        kinds = [kind for kind in _parts(field.annotation) if isinstance(kind, type) and issubclass(kind, Section)]
+        if kinds:
+            inner[name] = kinds[0]
+    return inner
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The types of which `annotation` is made."""
+    parts = get_args(annotation)
+    return chain.from_iterable(map(_parts, parts)) if parts else iter((annotation,))
+
+
 def section_at(path: Path_) -> type[Section] | None:
-    """The section whose keys stand at `path`; None where keys are free."""
-    match path:
-        case ():
-            return RunConfig
-        case (str(name),) if name in SECTIONS:
-            return SECTIONS[name]
-        case (str(name), int()) if name in ENTRIES:
-            return ENTRIES[name]
-        case (*above, str(name), int()) if above:
-            around = section_at(tuple(above))
-            return INNER_ENTRIES.get(around, {}).get(name) if around is not None else None
-        case (*above, str(name)) if above:
-            around = section_at(tuple(above))
-            return NESTED.get(around, {}).get(name) if around is not None else None
-    return None
+    """Return the section whose keys stand at `path`; None where keys are free."""
+    section: type[Section] | None = RunConfig
+    for key in path:
+        if isinstance(key, str):
+            section = sections_of(section).get(key) if section is not None else None
+    return section
 
 
 def normalise(root: Table, file: str, problems: list[Problem]) -> Table:
-    """`root` in the one form that the models take, lines and written names kept.
+    """Return `root` in the one form that the models take, with lines and written names.
 
     Second names become names, bare ids become mappings, single entries become lists, and knobs move below
     ``trainer_kwargs`` (from the top level) or ``knobs`` (from a trainer entry).
     """
-    top = _renamed(root, RunConfig, (), Source(file, root), problems)
-    source = Source(file, top)
-    _spell_out_mirrors(top)
-    for name, section in SECTIONS.items():
-        if isinstance(top.get(name), Table):
-            top[name] = _section(top[name], section, (name,), source, problems)
-    _spell_out_objective(top)
+    for name, key in BARE.items():
+        entries: Any = root.get(name)
+        for index, entry in enumerate(entries if isinstance(entries, Rows) else ()):
+            if isinstance(entry, str):
+                line = Source(file, root).problem((name, index), "").line
+                entries[index] = Table(line=line)
+                entries[index].put(key, entry, Place(line))
+    _spell_out_objective(root)
+    _spell_out_mirrors(root)
+    top = _section(root, RunConfig, (), Source(file, root), problems)
     _gather_knobs(top, "trainer_kwargs", problems, prefix="/")
-    _each(top, "tasks", lambda i, entry: _task(entry, i, source, problems))
-    _each(top, "trainers", lambda i, entry: _trainer(entry, i, source, problems))
-    _each(top, "llms", lambda i, entry: _llm(entry, i, source, problems))
+    for task in _tables(top, "tasks"):
+        if isinstance(task.get("id"), str) and task["id"].strip():
+            task["id"] = normalise_id(task["id"])
+    for trainer in _tables(top, "trainers"):
+        _complete_trainer(trainer, problems)
     return top
+
+
+def _tables(top: Table, key: str) -> list[Table]:
+    entries = top.get(key)
+    return [entry for entry in entries if isinstance(entry, Table)] if isinstance(entries, Rows) else []
 
 
 def _spell_out_objective(top: Table) -> None:
     """``objective: pareto`` as the mapping that it stands for; what is no such word stays, to be refused."""
     word = top.get("objective")
     if isinstance(word, str) and word in OBJECTIVES:
-        table = Table({"mode": OBJECTIVES[word]}, top.lines.get("objective"))
-        table.lines["mode"] = top.lines.get("objective")
-        table.names["mode"] = ""
-        if "objective" in top.origins:
-            table.origins["mode"] = top.origins["objective"]
+        place = top.place("objective")
+        table = Table(line=place.line)
+        table.put("mode", OBJECTIVES[word], replace(place, written=""))
         top["objective"] = table
 
 
@@ -162,77 +137,34 @@ def _spell_out_mirrors(top: Table) -> None:
     is none of these stays, to be refused."""
     given = top.get("mirrors")
     names = [given] if isinstance(given, str) else given
-    line = top.lines.get("mirrors")
-    if isinstance(names, Rows | list) and all(isinstance(name, str) for name in names):
-        table = Table(line=line)
+    place = top.place("mirrors")
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        table = Table(line=place.line)
         for index, name in enumerate(names):
-            table[name] = None
-            table.lines[name] = (
-                names.lines[index] if isinstance(names, Rows) and index < len(names.lines) else None
-            ) or line
-        if "mirrors" in top.origins:
-            table.origins = dict.fromkeys(table, top.origins["mirrors"])
+            line = names.line_of(index) if isinstance(names, Rows) else None
+            table.put(name, None, Place(line or place.line, option=place.option))
         top["mirrors"] = table
     if isinstance(top.get("mirrors"), Table):
         for name, value in top["mirrors"].items():
             if value is None:
-                top["mirrors"][name] = Table(line=top["mirrors"].lines.get(name))
+                top["mirrors"][name] = Table(line=top["mirrors"].place(name).line)
 
 
 def _section(table: Table, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Table:
-    """`table` and the sections inside it, with each key under its own name."""
+    """Return `table` and the sections inside it, with each key under its own name."""
     renamed = _renamed(table, section, path, source, problems)
-    for name, inner in NESTED.get(section, {}).items():
-        if isinstance(renamed.get(name), Table):
-            renamed[name] = _section(renamed[name], inner, (*path, name), source, problems)
-    for name, inner in INNER_ENTRIES.get(section, {}).items():
-        _each(renamed, name, lambda i, entry, n=name, kind=inner: _inner(entry, kind, (*path, n, i), source, problems))  # type: ignore[misc]
+    for name, inner in sections_of(section).items():
+        value: Any = renamed.get(name)
+        if isinstance(value, Table):
+            renamed[name] = _section(value, inner, (*path, name), source, problems)
+        for index, entry in enumerate(value if isinstance(value, Rows) else ()):
+            if isinstance(entry, Table):
+                value[index] = _section(entry, inner, (*path, name, index), source, problems)
     return renamed
 
 
-def _inner(entry: Any, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Any:
-    return _section(entry, section, path, source, problems) if isinstance(entry, Table) else entry
-
-
-def _each(table: Table, key: str, change: Callable[[int, Any], Any]) -> None:
-    entries = table.get(key)
-    if isinstance(entries, Rows):
-        for index, entry in enumerate(entries):
-            entries[index] = change(index, entry)
-
-
-def _task(entry: Any, index: int, source: Source, problems: list[Problem]) -> Any:
-    path: Path_ = ("tasks", index)
-    if isinstance(entry, str):
-        entry = _bare(entry, source, path)
-    if not isinstance(entry, Table):
-        return entry
-    task = _section(entry, TaskConfig, path, source, problems)
-    if isinstance(task.get("id"), str) and task["id"].strip():
-        task["id"] = normalise_id(task["id"])
-    return task
-
-
-def _llm(entry: Any, index: int, source: Source, problems: list[Problem]) -> Any:
-    path: Path_ = ("llms", index)
-    if isinstance(entry, str):
-        line = source.problem(path, "").line
-        entry = Table({"model": entry}, line)
-        entry.lines["model"] = line
-    return _section(entry, LlmConfig, path, source, problems) if isinstance(entry, Table) else entry
-
-
-def _trainer(entry: Any, index: int, source: Source, problems: list[Problem]) -> Any:
-    path: Path_ = ("trainers", index)
-    if isinstance(entry, str):
-        entry = _bare(entry, source, path)
-    if not isinstance(entry, Table):
-        return entry
-    trainer = _renamed(entry, TrainerConfig, path, source, problems)
-    if "knobs" in trainer:  # the home that `_gather_knobs` makes, and no key that a user may write
-        shown = source.shown((*path, "knobs"))
-        problems.append(Problem(trainer.lines["knobs"], f"unknown key {shown!r}; write each knob on the entry itself"))
-        del trainer["knobs"]
+def _complete_trainer(trainer: Table, problems: list[Problem]) -> None:
+    """Give a trainer entry the trainer's own name, and gather its knobs with those that its name stands for."""
     written = trainer["id"].strip() if isinstance(trainer.get("id"), str) else ""
     if written:
         trainer["id"] = canonical(written)
@@ -240,62 +172,46 @@ def _trainer(entry: Any, index: int, source: Source, problems: list[Problem]) ->
     if written in PRESETS:
         knobs = trainer.setdefault("knobs", Table(line=trainer.line))
         for name, value in PRESETS[written].items():
-            knobs.setdefault(name, value)
-            knobs.lines.setdefault(name, trainer.lines.get("id"))
-    return trainer
-
-
-def _bare(task_or_trainer: str, source: Source, path: Path_) -> Table:
-    line = source.problem(path, "").line
-    table = Table({"id": task_or_trainer}, line)
-    table.lines["id"] = line
-    return table
+            if name not in knobs:
+                knobs.put(name, value, Place(trainer.place("id").line))
 
 
 def _renamed(table: Table, section: type[Section], path: Path_, source: Source, problems: list[Problem]) -> Table:
-    """`table` with each key under its own name; two names of one key are a problem."""
+    """Return `table` with each key under its own name; two names of one key are a problem."""
     known = set(keys_of(section))
     aliases = ALIASES.get(section, {})
     renamed = Table(line=table.line)
     for written, value in table.items():
         plain = written.replace("-", "_")
         name = aliases.get(plain, plain) if plain in known else written
+        place = table.place(written)
+        if (section, name) == (TrainerConfig, "knobs"):  # the home that `_gather_knobs` makes
+            text = f"unknown key {source.shown((*path, name))!r}; write each knob on the entry itself"
+            problems.append(Problem(place.line, text, place.option))
+            continue
         if name in renamed:
-            other = renamed.names.get(name, name)
-            text = f"{source.shown((*path, written))} and {other!r} are two names of one key; keep one of them"
-            problems.append(Problem(table.lines.get(written), text, table.origins.get(written, "")))
+            text = f"{source.shown((*path, written))} and {renamed.place(name).written!r} are two names of one key"
+            problems.append(Problem(place.line, f"{text}; keep one of them", place.option))
             continue
         if plain in SINGLE and name != plain and not isinstance(value, Rows):
-            rows = Rows([value], table.lines.get(written), single=True)
-            rows.lines = [value.line if isinstance(value, Table) else table.lines.get(written)]
+            rows = Rows([value], place.line, single=True)
+            rows.lines = [value.line if isinstance(value, Table) else place.line]
             value = rows
-        renamed[name] = value
-        renamed.lines[name] = table.lines.get(written)
-        if written != name or written in table.names:
-            renamed.names[name] = table.names.get(written, written)
-        if written in table.origins:
-            renamed.origins[name] = table.origins[written]
+        renamed.put(name, value, place if place.written is not None else replace(place, written=written))
     return renamed
 
 
 def _gather_knobs(table: Table, home: str, problems: list[Problem], *, prefix: str) -> None:
     """Move the knobs of `table` into the mapping `home`, from where they are resolved like any parameter."""
     knobs = [key for key in KNOBS if key in table]
-    if not knobs or not isinstance(table.get(home, Table()), Table):
+    gathered = table.get(home, Table(line=table.line))
+    if not knobs or not isinstance(gathered, Table):
         return
-    given = table.get(home, Table())
-    gathered = Table(given, given.line if home in table else table.line)
-    gathered.lines, gathered.names, gathered.origins = dict(given.lines), dict(given.names), dict(given.origins)
+    if home not in table:
+        table.put(home, gathered, Place(gathered.line, written=""))
     for key in knobs:
+        place = table.place(key)
         if key in gathered:
             text = f"{key!r} is given here and under {home!r}; keep one of them"
-            problems.append(Problem(table.lines.get(key), text, table.origins.get(key, "")))
-        gathered[key] = table.pop(key)
-        gathered.lines[key] = table.lines.get(key)
-        gathered.names[key] = prefix + table.names.get(key, key)
-        if key in table.origins:
-            gathered.origins[key] = table.origins[key]
-    if home not in table:
-        table.names[home] = ""
-    table[home] = gathered
-    table.lines.setdefault(home, gathered.line)
+            problems.append(Problem(place.line, text, place.option))
+        gathered.put(key, table.pop(key), replace(place, written=f"{prefix}{place.written or key}"))

@@ -18,12 +18,11 @@ from typing import Any
 
 from trace_bench.arguments import hint
 from trace_bench.config.llms import is_builtin
-from trace_bench.config.mapping import read_mapping
 from trace_bench.config.models import BudgetConfig, RunConfig, logger_name
 from trace_bench.config.names import normalise
-from trace_bench.config.reader import value_of
+from trace_bench.config.reader import read_mapping, value_of
 from trace_bench.config.secrets import find_secrets
-from trace_bench.config.source import Problem, Rows, Source, Table
+from trace_bench.config.source import Place, Problem, Rows, Source, Table
 from trace_bench.errors import ConfigError
 from trace_bench.suites.registry import short_names
 from trace_bench.trainers.names import canonical
@@ -51,7 +50,7 @@ def overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]
     logger = logger_name(given.pop("logger", "default"))
     if isinstance(budget := given.get("budget"), str):
         given["budget"] = _budget(budget, top.get("budget"), problems)
-    given.origins = {key: option(key) for key in given}
+    given.places = {key: Place(option=option(key)) for key in given}
     for key, word in (("tasks", "task"), ("trainers", "trainer")):
         if special[word]:
             given[key] = Rows(_entry(word, name, option(key)) for name in special[word])
@@ -59,10 +58,7 @@ def overridden(top: Table, overrides: Mapping[str, Any], problems: list[Problem]
         if key in ("tasks", "trainers") and special[key.removesuffix("s")]:
             _choose(top, key, value, problems)
             continue
-        top[key] = value
-        top.lines.pop(key, None)
-        top.names.pop(key, None)
-        top.origins[key] = given.origins.get(key, option(key))
+        top.put(key, value, Place(option=given.place(key).option or option(key)))
     _ask(top, special["model"], problems)
     for text in special["param"]:
         _set(top, text, problems)
@@ -82,8 +78,8 @@ def option(key: str) -> str:
 
 def _entry(word: str, name: Any, origin: str) -> Table:
     """An entry with the id `name`, which a sentence shows without its place in a list."""
-    entry = Table({word: name})
-    entry.names, entry.origins = {word: ""}, {word: origin}
+    entry = Table()
+    entry.put(word, name, Place(written="", option=origin))
     return entry
 
 
@@ -95,8 +91,7 @@ def _choose(top: Table, key: str, chosen: Rows, problems: list[Problem]) -> None
     chosen = Rows(entry for place, entry in enumerate(chosen) if entry["id"] not in ids[:place])
     rows = top.get(key)
     written = list(enumerate(rows)) if isinstance(rows, Rows) else []
-    lines = rows.lines if isinstance(rows, Rows) else []
-    entries, places, new = Rows(single=True), [], True
+    entries, new = Rows(single=True), True
     theirs = short_names(str(row.get("id")) for _, row in written if isinstance(row, Table))
     ours = short_names(map(str, ids))
     for entry in chosen:
@@ -105,16 +100,13 @@ def _choose(top: Table, key: str, chosen: Rows, problems: list[Problem]) -> None
         for n, row in same:
             new = False
             entries.append(row)
-            places.append(lines[n] if n < len(lines) else None)
+            entries.lines.append(rows.line_of(n) if isinstance(rows, Rows) else None)
         if not same:
             entries.append(entry)
-            places.append(None)
-    entries.lines = places
+            entries.lines.append(None)
     top[key] = entries
     if new:
-        top.lines.pop(key, None)
-        top.names[key] = ""
-        top.origins[key] = option(key)
+        top.places[key] = Place(written="", option=option(key))
     else:
         entries.single = False
 
@@ -143,8 +135,7 @@ def _ask(top: Table, models: Sequence[str], problems: list[Problem]) -> None:
         top["llm"] = blocks[0]
     for key in ("mode", "llm", "llms"):
         if key in top:
-            top.origins[key], top.names[key] = origin, ""
-            top.lines.pop(key, None)
+            top.places[key] = Place(written="", option=origin)
 
 
 # ------------------------------------------------------------------------------------------------------ parameters
@@ -182,8 +173,7 @@ def _set(top: Table, text: str, problems: list[Problem]) -> None:
     shared = top.setdefault("trainer_kwargs", Table())
     if isinstance(shared, Table):  # what is none is refused
         _drop(shared, key)
-        shared[key] = value
-        shared.names[key], shared.origins[key] = f"/{key}", origin
+        shared.put(key, value, Place(written=f"/{key}", option=origin))
 
 
 def _default_trainers() -> Rows:
@@ -196,8 +186,7 @@ def _give(entry: Table, key: str, value: Any, shown: str, origin: str) -> None:
     variants = entry.setdefault("params_variants", Rows([Table()], single=True))
     for variant in variants if isinstance(variants, Rows) else ():
         if isinstance(variant, Table):
-            variant[key] = value
-            variant.names[key], variant.origins[key] = f"/{shown}", origin
+            variant.put(key, value, Place(written=f"/{shown}", option=origin))
 
 
 def _take_out(entry: Table, key: str) -> None:
@@ -253,9 +242,7 @@ def _log_with(top: Table, logger: Any) -> None:
     entries = top["trainers"] if isinstance(top["trainers"], Rows) else []
     for entry in entries:
         if isinstance(entry, Table):
-            entry["logger"] = logger
-            entry.names["logger"] = "/logger"
-            entry.origins["logger"] = option("logger")
+            entry.put("logger", logger, Place(written="/logger", option=option("logger")))
 
 
 def _mirror_to(top: Table, names: Iterable[str]) -> None:
@@ -266,5 +253,4 @@ def _mirror_to(top: Table, names: Iterable[str]) -> None:
     if isinstance(mirrors, Table):  # any other value is refused later
         for name in names:
             if name not in mirrors:
-                mirrors[name] = Table()
-                mirrors.origins[name] = option("mirror")
+                mirrors.put(name, Table(), Place(option=option("mirror")))

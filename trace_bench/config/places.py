@@ -6,7 +6,6 @@ fingerprint and not the config's hash, and a replay does not take them over from
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,14 +14,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_valid
 from trace_bench.arguments import describe
 from trace_bench.config.frozen import FrozenDict, freeze
 from trace_bench.config.gpus import device_of, gpu_kind
-from trace_bench.config.values import Names, Seconds, Section, Text, Usd
+from trace_bench.config.values import Names, Seconds, Section, Text, Usd, matching
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _SCHEMES = ("ssh", "tcp", "unix")
 _GPUS = 1024
 """GPUs of a host, at most."""
-_APP = re.compile(r"[A-Za-z0-9._-]{1,63}")
-_REGISTRY = re.compile(r"[a-z0-9]([a-z0-9.\-]*[a-z0-9])?(:\d+)?(/[a-z0-9._\-]+)*/?")
 
 
 def _engine_url(value: str) -> str:
@@ -41,41 +37,27 @@ def _engine_url(value: str) -> str:
     return value
 
 
-def _host_name(value: str) -> str:
-    if not _HOST_NAME.fullmatch(value):
-        raise ValueError("must be up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit")
-    return value
-
-
-def _app(value: str) -> str:
-    if not _APP.fullmatch(value):
-        raise ValueError("must be up to 63 letters, digits, '.', '_' and '-', which is how Modal names apps")
-    return value
-
-
-def _registry(value: str) -> str:
-    if not _REGISTRY.fullmatch(value):
-        raise ValueError("must be HOST[:PORT][/PATH] as images push takes it, without a scheme or a tag")
-    return value
-
-
-def _kind_of_gpu(value: str) -> str:
-    if ":" in value:
-        raise ValueError("must be a name alone, such as H100; how many a job has is sandbox.gpus")
-    return value
-
+_HOST_NAME = matching(
+    r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}",
+    "up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit",
+)
+_APP = matching(r"[A-Za-z0-9._-]{1,63}", "up to 63 letters, digits, '.', '_' and '-', which is how Modal names apps")
+_REGISTRY = matching(
+    r"[a-z0-9]([a-z0-9.\-]*[a-z0-9])?(:\d+)?(/[a-z0-9._\-]+)*/?",
+    "HOST[:PORT][/PATH] as images push takes it, without a scheme or a tag",
+)
+_KIND_OF_GPU = matching("[^:]*", "a name alone, such as H100; how many a job has is sandbox.gpus")
 
 Slots = Annotated[int, Field(ge=1, le=4096)]
 
 
 def _gpus(value: Any) -> Any:
-    """Refuses in one sentence what would fail at each kind of value in words of its own."""
+    """Check GPUs of a host. One sentence replaces one of pydantic's for each kind of value."""
     if value in ("auto", "none") or (type(value) is int and 0 <= value <= _GPUS):
         return value
     if not isinstance(value, list | tuple):
-        raise ValueError(
-            f"must be auto, none, a whole number from 0 to {_GPUS}, or a list of names, not {describe(value)}"
-        )
+        kinds = f"auto, none, a whole number from 0 to {_GPUS}, or a list of names"
+        raise ValueError(f"must be {kinds}, not {describe(value)}")
     for name in value:
         if not isinstance(name, str):
             raise ValueError(f"must hold names of GPUs, not {describe(name)}; put it in quotes")
@@ -84,9 +66,8 @@ def _gpus(value: Any) -> Any:
         except ValueError as error:
             raise ValueError(f"holds {describe(name)}, and {error}") from None
     devices = [device_of(name) for name in value]
-    for name, device in zip(value, devices, strict=True):
-        if devices.count(device) > 1:
-            raise ValueError(f"names one device twice, {name!r} among others; name each GPU once")
+    if twice := [name for name, device in zip(value, devices, strict=True) if devices.count(device) > 1]:
+        raise ValueError(f"names one device twice, {twice[0]!r} among others; name each GPU once")
     return value
 
 
@@ -103,7 +84,7 @@ class DockerHostConfig(Section):
     """Context of the docker client (`docker context ls`), in place of `url`."""
     tls: Text | None = None
     """Folder with `ca.pem`, `cert.pem` and `key.pem` of an engine at `tcp://`."""
-    name: Annotated[Text, AfterValidator(_host_name)] | None = None
+    name: Annotated[Text, _HOST_NAME] | None = None
     """Name of the host in tables and records; null is the host of its address, or the context."""
     slots: Slots | None = None
     """Number of jobs at a time; null is as many as its memory holds."""
@@ -160,17 +141,17 @@ class ModalPricesConfig(Section):
 class ModalConfig(Section):
     """Backend modal. Credentials are Modal's own: ``modal token set``, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET."""
 
-    app: Annotated[Text, AfterValidator(_app)] = "trace-bench"
+    app: Annotated[Text, _APP] = "trace-bench"
     """App of the sandboxes; it is made if it does not exist."""
     environment: Text | None = None
     """Modal's environment; null is the workspace's own."""
     region: Text | None = None
     """Region of the sandboxes; null is any."""
-    image_registry: Annotated[Text, AfterValidator(_registry)] | None = None
+    image_registry: Annotated[Text, _REGISTRY] | None = None
     """Place where `images push` put the images, and from which Modal pulls them by digest: `HOST/REPOSITORY`."""
     registry_access: Text | None = None
     """Name of the Modal secret with the credentials of a private registry."""
-    gpu: Annotated[Text, AfterValidator(_kind_of_gpu)] | None = None
+    gpu: Annotated[Text, _KIND_OF_GPU] | None = None
     """GPU of a job with `sandbox.gpus`, such as `H100`."""
     max_sandboxes: Slots = 100
     """Number of sandboxes at a time."""

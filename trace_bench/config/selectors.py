@@ -152,8 +152,8 @@ def _moved(source: Source, chosen: Sequence[tuple[int, str]]) -> Source:
     if not isinstance(rows, Rows):
         return source
     root = Table(source.root, source.root.line)
-    root.lines, root.names, root.origins = source.root.lines, source.root.names, source.root.origins
+    root.places = source.root.places
     moved = Rows((rows[index] for index, _ in chosen), rows.line, single=rows.single)
-    moved.lines = [rows.lines[index] if index < len(rows.lines) else None for index, _ in chosen]
+    moved.lines = [rows.line_of(index) for index, _ in chosen]
     root["tasks"] = moved
     return Source(source.file, root, source.warnings)

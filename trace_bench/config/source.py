@@ -10,18 +10,40 @@ Key = str | int
 Path_ = tuple[Key, ...]
 
 
+@dataclass(frozen=True)
+class Place:
+    """The place where a key was written.
+
+    Attributes:
+        written: the key in the user's words, where it has another name here. A name that begins with ``/`` stood at
+            the top level. An empty one was not written: the keys below it stood one level higher.
+        option: the option that gave the key (``option --max-workers``); empty if the file has it.
+    """
+
+    line: int | None = None
+    written: str | None = None
+    option: str = ""
+
+
+_UNKNOWN = Place()
+
+
 class Table(dict[str, Any]):
-    """A mapping with the line of each key, and the name under which the user knows it."""
+    """A mapping with the place of each key."""
 
     def __init__(self, items: Mapping[str, Any] | None = None, line: int | None = None) -> None:
         super().__init__(items or {})
         self.line = line
-        self.lines: dict[str, int | None] = {}
-        self.names: dict[str, str] = {}
-        """Key as written, where it differs from the key here. One that begins with ``/`` stood at the top level; an
-        empty one was not written at all: what is below it stood one level higher."""
-        self.origins: dict[str, str] = {}
-        """Where a key was given, if not in the file (``option --max-workers``)."""
+        self.places: dict[str, Place] = {}
+
+    def place(self, key: str) -> Place:
+        """The place of `key`."""
+        return self.places.get(key, _UNKNOWN)
+
+    def put(self, key: str, value: Any, place: Place) -> None:
+        """Set `key`, which was written at `place`."""
+        self[key] = value
+        self.places[key] = place
 
 
 class Rows(list[Any]):
@@ -33,14 +55,18 @@ class Rows(list[Any]):
         self.lines: list[int | None] = []
         self.single = single
 
+    def line_of(self, index: int) -> int | None:
+        """The line of entry `index`, if it is known."""
+        return self.lines[index] if index < len(self.lines) else None
+
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, without its place's file name. `place` is ``line N`` or an option."""
+    """A mistake in a config. `option` is its place if an option gave the value; else it is `line` of the file."""
 
     line: int | None
     text: str
-    origin: str = ""
+    option: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,18 +74,18 @@ class Source:
     """The places of a config's values. Equal to any other: the place of a config is no part of it."""
 
     file: str = field(default="config", compare=False)
-    root: Table = field(default_factory=Table, compare=False)
+    root: Any = field(default_factory=Table, compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     def problem(self, path: Path_, text: str) -> Problem:
         """`text` at `path`, as far down as `path` was written."""
-        line, origin, _ = self._find(path)
-        return Problem(line, text, origin)
+        line, option, _ = self._find(path)
+        return Problem(line, text, option)
 
     def where(self, path: Path_) -> str:
         """``FILE, line N: path.to.key`` of `path`, for the beginning of a sentence."""
-        line, origin, shown = self._find(path)
-        place = self.sentence(Problem(line, "", origin))
+        line, option, shown = self._find(path)
+        place = self.sentence(Problem(line, "", option))
         return f"{place}{shown}" if shown else place.rstrip().removesuffix(":")
 
     def origin(self, path: Path_) -> str:
@@ -71,33 +97,32 @@ class Source:
         return self._find(path)[2]
 
     def sentence(self, problem: Problem) -> str:
-        if problem.origin:
-            return f"{problem.origin}: {problem.text}"
+        """`problem` with its place in front."""
+        if problem.option:
+            return f"{problem.option}: {problem.text}"
         line = f", line {problem.line}" if problem.line is not None else ""
         return f"{self.file}{line}: {problem.text}"
 
     def _find(self, path: Path_) -> tuple[int | None, str, str]:
-        """Line, origin and shown form of `path`."""
+        """Line, option and shown form of `path`."""
         node: Any = self.root
-        line, origin, shown = self.root.line, "", ""
+        line, option, shown = getattr(node, "line", None), "", ""
         for key in path:
-            if isinstance(node, Table) and isinstance(key, str):
-                written = node.names.get(key, key)
-                written = written if written.isprintable() else repr(written)
-                if written.startswith("/"):
-                    shown = written[1:]
-                elif written:
-                    shown = f"{shown}.{written}" if shown else written
-                line = node.lines.get(key) or line
-                origin = node.origins.get(key, origin)
-                node = node.get(key)
-            elif isinstance(node, Rows) and isinstance(key, int):
+            if isinstance(node, Rows) and isinstance(key, int):
                 if not node.single:
                     shown = f"{shown}[{key}]"
-                    line = (node.lines[key] if key < len(node.lines) else None) or line
+                    line = node.line_of(key) or line
                 node = node[key] if key < len(node) else None
-            else:
-                name = str(key) if str(key).isprintable() else repr(key)
-                shown = f"{shown}[{key}]" if isinstance(key, int) else f"{shown}.{name}" if shown else name
-                node = None
-        return line, origin, shown
+                continue
+            place = node.place(str(key)) if isinstance(node, Table) else _UNKNOWN
+            name = str(key) if place.written is None else place.written
+            name = name if name.isprintable() else repr(name)
+            if isinstance(key, int):
+                shown = f"{shown}[{key}]"
+            elif name.startswith("/"):
+                shown = name[1:]
+            elif place.written != "":
+                shown = f"{shown}.{name}" if shown else name
+            line, option = place.line or line, place.option or option
+            node = node.get(str(key)) if isinstance(node, Table) else None
+        return line, option, shown

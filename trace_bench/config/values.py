@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -14,6 +15,18 @@ def _name(value: str) -> str:
     if any(ord(c) < 32 or ord(c) == 127 for c in value):
         raise ValueError("must not hold control characters")
     return value
+
+
+def matching(pattern: str, rule: str) -> AfterValidator:
+    """Return a validator that refuses text unless all of it matches `pattern`; the message is "must be `rule`"."""
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise ValueError(f"must be {rule}")
+        return value
+
+    return AfterValidator(check)
 
 
 def _no_time_limit(value: Any) -> Any:
