@@ -50,7 +50,7 @@ def preload() -> None:
             import_module(f"trace_bench.{name}.{module.name}")
     for name in (
         "sandbox.local", "sandbox.docker_hosts", "api", "gateway.scripted", "kernel_server.evaluate",
-        "images.build", "mirrors.registry",
+        "images.build", "mirrors",
     ):  # fmt: skip
         import_module(f"trace_bench.{name}")
     for name in ("pyarrow.parquet", "scipy.special", "scipy.stats", "pandas", "plotly.graph_objects", "jsonschema"):

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("tensorboardX")
 
 from trace_bench.artifacts.layout import JobLayout
+from trace_bench.artifacts.records import Results
 from trace_bench.config import parse_config
 from trace_bench.execution import tensorboard
 from trace_bench.execution.tensorboard import SCALARS, with_loggers_that_exist, write_events
@@ -27,6 +28,12 @@ LINES: list[dict[str, Any]] = [
      "seconds": 2.25, "evaluations": 6, "llm_calls": 2, "prompt_tokens": 60, "completion_tokens": 14, "cost_usd": 0.25,
      "parameters": {"x": 2.5}},
 ]  # fmt: skip
+ROW = Results(
+    run_id="r", job_id="0123456789ab", task_id="internal:numeric_param", suite="internal", trainer_id="PrioritySearch",
+    variant="base", seed=0, status="ok", integrity="protected", score_direction="minimize",
+    resolved_optimizer="OptoPrime", resolved_trainer_kwargs={"b": 1, "a": [1, 2], "none": None},
+    model="stub", fingerprint="0" * 64,
+)  # fmt: skip
 
 
 def job(folder: Path, lines: list[dict[str, Any]], end: str = "") -> JobLayout:
@@ -50,7 +57,7 @@ def read(folder: Path) -> dict[str, list[tuple[int, float, float]]]:
 def test_the_reader_finds_every_curve(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     made = job(tmp_path, LINES, end='{"step": 2, "cand')
-    write_events(made)
+    write_events(made, ROW)
     found = read(made.tb)
     assert set(found) == set(SCALARS)
     for tag, name in SCALARS.items():
@@ -62,21 +69,21 @@ def test_the_reader_finds_every_curve(tmp_path: Path) -> None:
 
 def test_equal_histories_give_equal_files_and_another_attempt_replaces_them(tmp_path: Path) -> None:
     one, two = job(tmp_path / "one", LINES), job(tmp_path / "two", LINES[:1])
-    write_events(one)
-    write_events(two)
+    write_events(one, ROW)
+    write_events(two, ROW)
     (first,) = one.tb.iterdir()
     (second,) = two.tb.iterdir()
     assert first.name == second.name and first.read_bytes() != second.read_bytes()
     job(tmp_path / "two", LINES)
-    write_events(two)
+    write_events(two, ROW)
     assert [p.name for p in two.tb.iterdir()] == [first.name] and first.read_bytes() == second.read_bytes()
 
 
 def test_an_attempt_without_a_history_has_no_events_of_an_earlier_one(tmp_path: Path) -> None:
     made = job(tmp_path, LINES)
-    write_events(made)
+    write_events(made, ROW)
     made.state_history.unlink()
-    write_events(made)
+    write_events(made, ROW)
     assert not made.tb.exists()
 
 

@@ -14,8 +14,8 @@ import pytest
 from tests.integration.cli import cli, environment
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.execution.tensorboard import write_events
-from trace_bench.mirrors.tensorboard import label_of, write_run
-from trace_bench.records.reading import read_manifest, read_rows
+from trace_bench.mirrors.tensorboard import folder_name, write_run
+from trace_bench.records.reading import read_rows
 
 pytest.importorskip("tensorboard")
 pytest.importorskip("tensorboardX")
@@ -56,14 +56,12 @@ def test_every_job_has_its_curves_and_a_line_in_the_table_of_hyperparameters(
 ) -> None:
     found = write_run(recorded, tmp_path / "tb")
     assert (found.jobs, found.changed) == (18, 18)
-    manifest, rows = read_manifest(recorded), {row.job_id: row for row in read_rows(recorded)}
-    assert manifest is not None
-    chosen = [entry for entry in manifest.jobs if entry.seed == 2 and entry.trainer_id == "PrioritySearch"]
-    for entry, seen in zip(chosen, read(*(tmp_path / "tb" / label_of(entry) for entry in chosen)), strict=True):
-        row = rows[entry.job_id]
+    chosen = [row for row in read_rows(recorded) if row.seed == 2 and row.trainer_id == "PrioritySearch"]
+    assert chosen
+    for row, seen in zip(chosen, read(*(tmp_path / "tb" / folder_name(row) for row in chosen)), strict=True):
         assert seen["hparams"]["seed"] == 2 and seen["hparams"]["trainer_id"] == "PrioritySearch"
-        assert seen["hparams"]["task_id"] == entry.task_id
-        for name, value in entry.resolved_trainer_kwargs.items():
+        assert seen["hparams"]["task_id"] == row.task_id
+        for name, value in row.resolved_trainer_kwargs.items():
             plain = isinstance(value, str | int | float)
             assert seen["hparams"].get(f"trainer.{name}") == (value if plain or value is None else json.dumps(value))
         assert set(seen["infos"]) == set(seen["hparams"])
@@ -73,7 +71,7 @@ def test_every_job_has_its_curves_and_a_line_in_the_table_of_hyperparameters(
         if row.score_test is not None:
             assert seen["scalars"]["result/score_test"] == [pytest.approx(row.score_test, rel=1e-6)]
         assert seen["status"] == 1  # STATUS_SUCCESS
-        lines = [json.loads(line) for line in recorded.job(entry.job_id).state_history.read_text().splitlines()]
+        lines = [json.loads(line) for line in recorded.job(row.job_id).state_history.read_text().splitlines()]
         assert seen["scalars"]["score/best"] == [pytest.approx(line["best_score"], rel=1e-6) for line in lines]
 
 
@@ -96,7 +94,7 @@ def test_the_command_writes_equal_bytes_in_every_process_and_nothing_into_the_ru
 def test_the_files_of_a_job_with_the_logger_have_the_hyperparameters_too(copied: RunLayout) -> None:
     row = next(row for row in read_rows(copied) if row.trainer_id == "PrioritySearch")
     job = copied.job(row.job_id)
-    write_events(job, row, row.model_copy(update={"status": "failed", "score_test": 0.5}))
+    write_events(job, row.model_copy(update={"status": "failed", "score_test": 0.5}))
     (seen,) = read(job.tb)
     assert seen["hparams"]["seed"] == row.seed and seen["scalars"]["result/score_test"] == [0.5]
     assert seen["status"] == 2  # STATUS_FAILURE
@@ -111,7 +109,7 @@ def test_jobs_without_a_history_or_a_result_are_left_out_and_mistakes_are_senten
     assert write_run(copied, tmp_path / "tb").jobs == 16
     for words, said in (
         (["tensorboard", str(copied.root), "-o", str(copied.root / "tb")], "lies inside of the run"),
-        (["tensorboard", str(copied.root), "--follow"], "option --follow is of mirror mlflow"),
+        (["tensorboard", str(copied.root), "--no-files"], "option --no-files is of mirror mlflow"),
         (["wandb", str(copied.root)], "there is no mirror 'wandb'"),
     ):
         done = subprocess.run(

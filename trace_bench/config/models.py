@@ -296,11 +296,11 @@ class MlflowMirrorConfig(Section):
     experiment: Text | None = None
     """Name of the experiment; null is that of `MLFLOW_EXPERIMENT_NAME`, else `trace-bench`."""
     wait: Annotated[float, Field(ge=0, le=3600), measured("seconds")] = 10.0
-    """Longest wait for the copy at the end of the run."""
+    """Longest wait for an answer of the server."""
 
 
 class MirrorsConfig(Section):
-    """Copies of the run on other servers, made from its files by processes of their own."""
+    """Copies of the run on other servers, made from the files of each job at its end."""
 
     mlflow: MlflowMirrorConfig | None = None
     """Copy on an MLflow server; null makes none."""

@@ -103,7 +103,7 @@ def record_attempt(
         write_json(job.pareto, front, durable=False)
     row = results_row(meta, result, usage, seconds, run, front)
     if meta.logger == TENSORBOARD:
-        write_events(job, row, row)
+        write_events(job, row)
         row = row.model_copy(update={"tb_logdir": run.relative(job.tb) if job.tb.is_dir() else None})
     # A job that is recorded as ended does not run again: after a power cut, all of its files must be there.
     write_json(job.meta, meta)

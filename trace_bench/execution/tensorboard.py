@@ -1,8 +1,8 @@
-"""TensorBoard's event files, made of a job's history by the host: ``logger: TensorboardLogger``.
+"""TensorBoard's event files, made on the host from a job's history.
 
-The x-axis of every curve is the line of the history: a step of a search may have several. The time of an event is the
-seconds of training, since 1970: TensorBoard's relative time is then that of the search, and equal histories give equal
-files. A scalar is a 32-bit float, as TensorBoard has it; what does not fit is an infinity there.
+The x-axis of every curve is the line of the history: a step of a search may have several lines. The time of an event is
+the seconds of training since 1970, so TensorBoard's relative time is that of the search, and equal histories give equal
+files. A scalar is a 32-bit float, as TensorBoard has it; a larger number becomes an infinity.
 """
 
 from __future__ import annotations
@@ -16,15 +16,11 @@ from typing import Any
 
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.layout import JobLayout
-from trace_bench.artifacts.records import ManifestEntry, Results
+from trace_bench.artifacts.records import Results
 from trace_bench.config.models import TENSORBOARD, RunConfig
-from trace_bench.execution.hparams import end_summary, start_summaries
-
-Described = ManifestEntry | Results
-"""Who says what a job is: they call it the same."""
 
 FILE = "events.out.tfevents.0.trace-bench"
-"""By ``tfevents`` TensorBoard knows it; a real one has a time and a host there."""
+"""TensorBoard recognises ``tfevents``; other programs write a time and a host behind it."""
 SCALARS = {
     "score/candidate": "score",
     "score/best": "best_score",
@@ -35,7 +31,7 @@ SCALARS = {
     "spent/cost_usd": "cost_usd",
     "search/step": "step",
 }
-"""Tag, and the field of a line that it is of."""
+"""Field of a line of the history, by tag."""
 _LARGEST = 3.4028234e38
 
 
@@ -54,23 +50,23 @@ def with_loggers_that_exist(config: RunConfig) -> RunConfig:
     return config.changed({"trainers": tuple(trainers)}, warnings=warnings)
 
 
-def write_events(job: JobLayout, entry: Described | None = None, row: Results | None = None) -> None:
-    """Make ``tb/`` of the history that was collected; that of an earlier attempt is replaced.
-
-    Args:
-        entry, row: what the job is and its result, for the table of hyperparameters; without them there is none.
+def write_events(job: JobLayout, row: Results) -> None:
+    """Replace the files in ``tb/`` of `job` by those of its history; a job without a history has no files.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the disk does not take them.
     """
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(job.tb)
     if job.state_history.is_file():
-        write_event_file(job.tb, job.state_history, entry, row)
+        write_event_file(job.tb, job.state_history, row)
 
 
-def write_event_file(folder: Path, history: Path, entry: Described | None = None, row: Results | None = None) -> None:
-    """Make the event file of a job in `folder`, from its `history` (which may be missing), `entry` and `row`.
+def write_event_file(folder: Path, history: Path, row: Results) -> None:
+    """Write the event file of a job into `folder`: its hyperparameters, the curves of its `history` and its result.
+
+    Args:
+        history: may be missing.
 
     Raises:
         OSError: the disk does not take it.
@@ -83,48 +79,73 @@ def write_event_file(folder: Path, history: Path, entry: Described | None = None
     unfinished = folder / f".{FILE}.tmp"
     unfinished.unlink(missing_ok=True)
     writer = RecordWriter(str(unfinished.absolute()))
-    results = _results(row) if row is not None else {}
-    number, seconds = 0, 0.0
+
+    def write(seconds: float, **content: Any) -> None:
+        writer.write(Event(wall_time=seconds, **content).SerializeToString())
+
+    def write_scalars(seconds: float, step: int, values: Mapping[str, float]) -> None:
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=_single(v)) for tag, v in values.items()])
+        write(seconds, step=step, summary=summary)
+
+    results, number, seconds = _results(row), 0, 0.0
+    experiment, start, end = _hyperparameters(row, results)
     try:
-        writer.write(Event(wall_time=0.0, file_version="brain.Event:2").SerializeToString())
-        if entry is not None:
-            for summary in start_summaries(_parameters(entry), results):
-                writer.write(Event(wall_time=0.0, summary=summary).SerializeToString())
+        write(0.0, file_version="brain.Event:2")
+        write(0.0, summary=experiment)
+        write(0.0, summary=start)
         for number, line in enumerate(_lines(history)):
-            values = [Summary.Value(tag=tag, simple_value=_single(line[name])) for tag, name in SCALARS.items()]
             seconds = line["seconds"]
-            event = Event(wall_time=seconds, step=number, summary=Summary(value=values))
-            writer.write(event.SerializeToString())
+            write_scalars(seconds, number, {tag: line[name] for tag, name in SCALARS.items()})
         if results:
-            values = [Summary.Value(tag=tag, simple_value=_single(value)) for tag, value in results.items()]
-            event = Event(wall_time=seconds, step=number, summary=Summary(value=values))
-            writer.write(event.SerializeToString())
-        if entry is not None and row is not None:
-            summary = end_summary(failed=row.status != "ok")
-            writer.write(Event(wall_time=seconds, summary=summary).SerializeToString())
+            write_scalars(seconds, number, results)
+        write(seconds, summary=end)
     finally:
         writer.close()
     unfinished.replace(folder / FILE)
 
 
 def _results(row: Results) -> dict[str, float]:
-    """By tag, what the table of hyperparameters compares jobs by."""
-    found = {name: getattr(row, name) for name in ("score_initial", "score_best", "score_test")}
-    found["normalised"] = row.metrics_best.get("normalised")
-    found["normalised_test"] = row.metrics_test.get("normalised")
-    return {f"result/{name}": value for name, value in found.items() if value is not None}
+    """Return the scores of the table of hyperparameters, by tag."""
+    scores = {name: getattr(row, name) for name in ("score_initial", "score_best", "score_test")}
+    scores["normalised"] = row.metrics_best.get("normalised")
+    scores["normalised_test"] = row.metrics_test.get("normalised")
+    return {f"result/{name}": value for name, value in scores.items() if value is not None}
 
 
-def _parameters(entry: Described) -> dict[str, Any]:
-    """What the job is, each under the name that it has in a manifest, those of trainer and optimizer with a dot."""
-    named = {name: getattr(entry, name) for name in ("task_id", "trainer_id", "variant", "seed", "model")}
+def _hyperparameters(row: Results, results: Mapping[str, float]) -> list[Any]:
+    """Return the summaries of TensorBoard's plug-in ``hparams``: the experiment, the session's start and its end.
+
+    tensorboardX writes maps in the order of a hash table, and the status of a success: both are corrected here.
+    """
+    from tensorboardX.proto.api_pb2 import Status
+    from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
+    from tensorboardX.summary import hparams
+
+    summaries = list(hparams(_parameters(row), results))
+    for summary in summaries:
+        plugin = summary.value[0].metadata.plugin_data
+        data = HParamsPluginData.FromString(plugin.content)
+        if data.HasField("session_end_info") and row.status != "ok":
+            data.session_end_info.status = Status.Value("STATUS_FAILURE")
+        plugin.content = data.SerializeToString(deterministic=True)
+    return summaries
+
+
+def _parameters(row: Results) -> dict[str, Any]:
+    """Return what defines the job: names as in a manifest, those of trainer and optimizer with a dot. A value that is
+    not a number, a truth value or text is JSON text."""
+    named = {name: getattr(row, name) for name in ("task_id", "trainer_id", "variant", "seed", "model")}
     for prefix, values in (
-        ("trainer", entry.resolved_trainer_kwargs),
-        ("optimizer", entry.resolved_optimizer_kwargs),
-        ("eval", entry.eval_kwargs),
+        ("trainer", row.resolved_trainer_kwargs),
+        ("optimizer", row.resolved_optimizer_kwargs),
+        ("eval", row.eval_kwargs),
     ):
         named |= {f"{prefix}.{name}": value for name, value in sorted(values.items())}
-    return {"optimizer": entry.resolved_optimizer, **named}
+    plain = (str, bool, int, float, type(None))
+    return {
+        name: value if isinstance(value, plain) else jsonio.dumps(value)
+        for name, value in {"optimizer": row.resolved_optimizer, **named}.items()
+    }
 
 
 def _single(number: float) -> float:
@@ -134,7 +155,7 @@ def _single(number: float) -> float:
 
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The lines of a history, which the collector has checked against their schema; none if it is missing."""
+    """Yield the lines of a history, which the collector has validated; none if it is missing."""
     if not path.is_file():
         return
     with path.open("rb") as file:

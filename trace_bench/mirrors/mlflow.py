@@ -1,70 +1,72 @@
-"""A run on an MLflow server: a parent run, and a nested run for each job that has begun.
+"""A run on an MLflow server: a parent run, and a nested run for each job that has ended.
 
-Runs are found again by tags: ``trace_bench.run_id`` and, of a job, ``trace_bench.job_id``. Further tags of a job say
-how far its copy is: ``trace_bench.history`` (lines copied and their SHA-256), ``trace_bench.results`` (SHA-256 of
-``results.json``) and ``trace_bench.files`` (the same, once its files are copied). What has only grown is added to. A
-job that was run again is another one, and MLflow cannot take back what was logged: the old copy is deleted and made
-anew. Times are those of the files, so that a value that is logged twice is one value.
+Runs are found again by tags: ``trace_bench.run_id`` and, of a job, ``trace_bench.job_id``. A job's last tag,
+``trace_bench.results``, is a hash of its result. If the tag is missing or differs, the copy was cut off or the job ran
+again: the copy is deleted and made again, since MLflow cannot take back a logged value. Times are those of the files.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import logging
+import math
 import os
-import warnings
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.artifacts.records import Manifest, ManifestEntry
+from trace_bench.artifacts.records import GitInfo, Lock, Manifest, Results
+from trace_bench.artifacts.writers import read_journal
 from trace_bench.display.text import clean_line
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.mirrors import mlflow_content as content
-from trace_bench.mirrors.registry import Mirrored, MirrorError
-from trace_bench.records.reading import RowReader, read_manifest
+from trace_bench.mirrors import Mirrored, MirrorError
+from trace_bench.records.digest import index_digest
+from trace_bench.records.reading import read_index, read_manifest, read_meta, read_optional, read_rows
+from trace_bench.records.rows import is_final, was_cut
 from trace_bench.secrets import known
 
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
-EXPERIMENT_VARIABLE = "MLFLOW_EXPERIMENT_NAME"
-EXPERIMENT = "trace-bench"
-METRICS, PARAMS, TAGS = 1000, 100, 100
-"""Of one batch at most, as the server has it."""
-PAGE = 1000
 SETTINGS = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-"""Of the client, where the user has not set them: we try again ourselves."""
-PARENT = "mlflow.parentRunId"
-QUIET_LOGGERS = ("mlflow", "urllib3", "alembic")
-"""Of the client's packages. The logger of this package is left alone."""
+"""Variables of the client while it works, where the user has not set them."""
+WAIT = 10.0
+"""Longest wait for an answer of the server, in seconds."""
+STEPS = ("score", "best_score", "evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds")
+"""Fields of each line of a history, as metrics ``step/NAME``."""
+RESULTS = (
+    "score_initial", "score_final", "score_best", "score_test", "hypervolume", "time_seconds", "train_seconds",
+    "evaluations", "score_evaluations", "llm_calls", "prompt_tokens", "completion_tokens", "total_tokens", "cost_usd",
+)  # fmt: skip
+JOB_TAGS = (
+    "run_id", "job_id", "task_id", "trainer_id", "suite", "variant", "model", "seed", "integrity", "score_direction",
+    "fingerprint", "status", "image_key", "stop_reason", "failure_kind", "failure_boundary", "integrity_flags",
+    "feedback",
+)  # fmt: skip
+"""Fields of a result as tags ``trace_bench.NAME``, where they are not empty."""
+_KEY = 250
+"""Longest name that MLflow takes, in characters. It cuts longer texts itself."""
+_PARENT = "mlflow.parentRunId"
+_FORBIDDEN = re.compile(r"[^\w\-./ ]", re.ASCII)
 T = TypeVar("T")
 
 
-@dataclass
-class _Copy:
-    """A run on the server, and how far it is."""
-
-    run_id: str
-    history: str = ""
-    results: str = ""
-    files: str = ""
-
-
-def address(given: str | None, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The server's address without user and password, and the variables that the client reads those from.
+def address(uri: str | None, environ: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the server's address without user and password, and the variables from which the client reads those.
 
     Raises:
-        ConfigError: no address is given.
+        ConfigError: there is no address, or it is invalid.
     """
-    uri = given or environ.get(URI_VARIABLE, "")
+    uri = uri or environ.get(URI_VARIABLE, "")
     if not uri:
         raise ConfigError(f"mirror mlflow: no server is named; give --tracking-uri, or set {URI_VARIABLE}")
     try:
@@ -80,215 +82,237 @@ def address(given: str | None, environ: Mapping[str, str]) -> tuple[str, dict[st
 
 
 class MlflowMirror:
-    """Copies runs to the server at `uri`, into the experiment of that name.
+    """Copies one run to the server at `uri`.
 
     Args:
-        files: states, histories and tables too, as artifacts.
+        experiment: its name on the server; made if it does not exist.
+        files: copy states, histories and tables too, as artifacts.
+        wait: longest wait for an answer of the server, in seconds.
 
     Raises:
-        MirrorError: the client cannot be made.
+        ConfigError: no server is named. MirrorError: the client cannot be made.
     """
 
-    def __init__(self, uri: str | None, experiment: str | None, *, files: bool = True) -> None:
-        self.uri, login = address(uri, os.environ)
-        self._experiment = experiment or os.environ.get(EXPERIMENT_VARIABLE) or EXPERIMENT
-        self.shown = f"{_without_login(self.uri)} (experiment {self._experiment})"
-        self._files = files
-        for name, value in {**SETTINGS, **login}.items():
-            if name in login or name not in os.environ:
-                os.environ[name] = value
-        self._client = self._asked(_client, self.uri)
-        self._tables: RowReader | None = None
+    def __init__(
+        self, run: RunLayout, uri: str | None, experiment: str | None, *, files: bool = True, wait: float = WAIT
+    ) -> None:
+        uri, login = address(uri, os.environ)
+        defaults = {**SETTINGS, "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, math.ceil(wait)))}
+        self._environ = {name: value for name, value in defaults.items() if name not in os.environ} | login
+        self._run, self._files = run, files
+        self._experiment = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "trace-bench"
+        self.place = f"{_without_login(uri)} (experiment {self._experiment})"
+        self._client = self._ask(_client, uri)
         self._experiment_id = ""
-        self._parent = _Copy("")
-        self._copies: dict[str, _Copy] = {}
-        self._done: dict[str, tuple[int, int, int]] = {}
+        self._parent = ""
+        self._copies: dict[str, tuple[str, str]] = {}
+        self._problems: list[str] = []
 
-    # -- the run ---------------------------------------------------------------------------------------------------
+    def copy_run(self) -> Mirrored:
+        """Copy the jobs that have ended, and the totals and tables of the run. What the server has is not sent again.
 
-    def sync(self, run: RunLayout) -> Mirrored:
-        """As of `Mirror`."""
-        manifest = read_manifest(run)
-        if manifest is None:
-            raise HarnessError(f"{run.manifest}: it is missing, so there is nothing to copy yet")
-        self._tables = self._tables or RowReader(run)
-        rows = {row.job_id: row for row in self._tables.rows()}
-        problems: list[str] = []
-        if not self._parent.run_id:
-            self._find(run, manifest)
-        changed = 0
-        for entry in manifest.jobs:
-            job = run.job(entry.job_id)
-            stamp = content.stamp_of(job)
-            if self._done.get(entry.job_id) == stamp or not content.has_begun(job, rows.get(entry.job_id)):
-                continue
-            try:
-                snapshot = content.job_content(run, entry, rows.get(entry.job_id))
-            except HarnessError as error:
-                problems.append(str(error))
-                continue
-            changed += self._job(run, entry, snapshot, problems)
-            if snapshot.ended:
-                self._done[entry.job_id] = stamp
-        self._run(run, manifest, list(rows.values()), problems)
-        return Mirrored(self.shown, len(self._copies), changed, tuple(problems))
+        Raises:
+            MirrorError: the server refuses, hangs or cannot be reached. HarnessError: a file of the run is damaged.
+        """
+        rows = read_rows(self._run)
+        changed = sum(map(self.copy_job, rows))
+        manifest = self._connected()
+        ok = sum(row.status == "ok" and is_final(row) for row in rows)
+        failed = sum(row.status == "failed" and not was_cut(row) for row in rows)
+        status = "FINISHED" if ok == len(manifest.jobs) else "FAILED" if failed else "KILLED"
+        totals = {
+            "jobs": len(manifest.jobs),
+            "jobs_ok": ok,
+            "jobs_failed": failed,
+            "jobs_left": len(manifest.jobs) - sum(map(is_final, rows)),
+            "llm_calls": sum(row.llm_calls for row in rows),
+            "total_tokens": sum(row.total_tokens for row in rows),
+            "cost_usd": math.fsum(row.cost_usd for row in rows),
+            "evaluations": sum(row.evaluations for row in rows),
+        }
+        run, index = self._run, read_index(self._run)
+        ended = run.summary.stat().st_mtime_ns // 1_000_000 if run.summary.is_file() else _ms(manifest.generated_at)
+        tags = {"trace_bench.status": status.lower()}
+        if index is not None:
+            tags["trace_bench.digest"] = index_digest(index)
+        self._log(self._parent, [(name, value, ended, 0) for name, value in totals.items()], {}, tags)
+        tables = (run.results_csv, run.results_parquet, run.summary, run.leaderboard)
+        records = (run.manifest, run.lock, run.config_snapshot, run.git, run.files_index)
+        self._upload(self._parent, run.root, (*tables, *records))
+        self._ask(self._client.set_terminated, self._parent, status=status, end_time=ended)
+        return Mirrored(self.place, len(rows), changed, tuple(self._problems))
 
-    def _find(self, run: RunLayout, manifest: Manifest) -> None:
-        """The experiment, the parent run and the nested ones, as far as they are there."""
-        found = self._asked(self._client.get_experiment_by_name, self._experiment)
-        if found is None:
-            self._experiment_id = self._asked(self._client.create_experiment, self._experiment)
-        elif found.lifecycle_stage != "active":
-            raise MirrorError(f"mirror mlflow: experiment {self._experiment!r} is deleted; restore it")
-        else:
-            self._experiment_id = found.experiment_id
-        mine = f"tags.`trace_bench.run_id` = '{_quoted(manifest.run_id)}'"
-        parents = self._search(f"{mine} and tags.`trace_bench.kind` = 'run'")
-        if parents:
-            self._parent = parents[0][1]
-        else:
-            tags = content.run_tags(run, manifest)
-            self._parent = self._create(manifest.run_id, content.started_at(run, manifest), tags)
-        children = self._search(f"tags.`{PARENT}` = '{self._parent.run_id}'")
-        self._copies = dict(reversed(children))  # of two copies, which there should not be, the first one counts
+    def copy_job(self, row: Results) -> bool:
+        """Copy a job that has ended; True if the server did not have it yet.
 
-    def _run(self, run: RunLayout, manifest: Manifest, rows: Sequence[Any], problems: list[str]) -> None:
-        """The parent: tags, totals and tables, where anything has changed."""
-        whole = content.run_content(run, manifest, rows)
-        if whole.digest == self._parent.results:
-            return
-        self._log(self._parent.run_id, whole.metrics, {}, whole.tags)
-        over = whole.status != "RUNNING"
-        copied = over and self._files and self._upload(self._parent, run.root, whole.files, problems)
-        self._end(self._parent.run_id, whole.status, whole.ended_at)
-        if copied or not over or not self._files:
-            self._log(self._parent.run_id, [], {}, {"trace_bench.results": whole.digest})
-            self._parent.results = whole.digest
-
-    # -- a job -----------------------------------------------------------------------------------------------------
-
-    def _job(self, run: RunLayout, entry: ManifestEntry, job: content.JobContent, problems: list[str]) -> bool:
-        """Bring the copy of a job up to date; True if anything was logged."""
-        copy = self._copies.get(entry.job_id)
-        if copy is not None and not job.continues(copy.history, copy.results):
-            self._asked(self._client.delete_run, copy.run_id)
-            copy = None
-        if copy is None:
-            tags = {**job.tags, PARENT: self._parent.run_id}
-            copy = self._create(job.name, job.started_at, tags)
-            self._copies[entry.job_id] = copy
-        logged = False
-        if copy.history != job.history or copy.results != job.results:
-            metrics = [*job.steps_after(copy.history), *job.metrics]
-            params = {} if copy.history else job.params
-            self._log(copy.run_id, metrics, params, {**job.tags, "trace_bench.history": job.history})
-            copy.history = job.history
-            logged = True
-        wanted = job.ended and self._files and copy.files != job.results
-        if wanted and self._upload(copy, run.job(entry.job_id).root, job.files, problems):
-            copy.files = job.results
-            self._log(copy.run_id, [], {}, {"trace_bench.files": job.results})
-            logged = True
-        if job.ended and copy.results != job.results:
-            self._end(copy.run_id, job.status, job.ended_at)
-            self._log(copy.run_id, [], {}, {"trace_bench.results": job.results})
-            copy.results = job.results
-        return logged
+        Raises:
+            MirrorError, HarnessError: as `copy_run`.
+        """
+        self._connected()
+        digest = hashlib.sha256(row.model_dump_json().encode()).hexdigest()
+        copy, copied = self._copies.get(row.job_id, ("", ""))
+        if copied == digest or (copied == f"{digest} without files" and not self._files):
+            return False
+        if copy:
+            self._ask(self._client.delete_run, copy)
+        job = self._run.job(row.job_id)
+        meta = read_meta(job)
+        started = _ms(meta.started_at or meta.created_at if meta else None)
+        ended = _ms(meta.ended_at if meta else None) or started
+        tags = {
+            f"trace_bench.{name}": str(value) for name in JOB_TAGS if (value := getattr(row, name)) not in ("", None)
+        }
+        name = f"{row.task_id} {row.trainer_id} {row.variant} seed {row.seed}"
+        copy = self._create(name, started, {_PARENT: self._parent, "trace_bench.job_id": row.job_id})
+        points = [*_steps(read_journal(job.state_history).lines, started), *_metrics(row, ended)]
+        self._log(copy, points, _params(row), {"trace_bench.kind": "job", **tags})
+        states = (job.initial_state, job.best_state, job.final_state, job.state_history, job.pareto)
+        complete = self._upload(copy, job.root, (job.results, job.meta, *states))
+        status = "KILLED" if row.status == "skipped" or was_cut(row) else "FINISHED" if row.status == "ok" else "FAILED"
+        self._ask(self._client.set_terminated, copy, status=status, end_time=ended)
+        copied = digest if complete else f"{digest} without files"
+        self._log(copy, [], {}, {"trace_bench.results": copied})
+        self._copies[row.job_id] = (copy, copied)
+        return True
 
     # -- the server ------------------------------------------------------------------------------------------------
 
-    def _create(self, name: str, started: int, tags: Mapping[str, str]) -> _Copy:
-        made = self._asked(
-            self._client.create_run, self._experiment_id, start_time=started, tags=content.safe_tags(tags),
-            run_name=known.text(name)[:250],
-        )  # fmt: skip
-        return _Copy(made.info.run_id)
+    def _connected(self) -> Manifest:
+        """Find or make the experiment and the parent run, and find the copies of jobs; returns the run's manifest."""
+        manifest = read_manifest(self._run)
+        if manifest is None:
+            raise HarnessError(f"{self._run.manifest}: it is missing, so there is nothing to copy yet")
+        if self._parent:
+            return manifest
+        experiment = self._ask(self._client.get_experiment_by_name, self._experiment)
+        if experiment is not None and experiment.lifecycle_stage != "active":
+            raise MirrorError(f"mirror mlflow: experiment {self._experiment!r} is deleted; restore it")
+        self._experiment_id = (
+            experiment.experiment_id
+            if experiment is not None
+            else self._ask(self._client.create_experiment, self._experiment)
+        )
+        name = "".join(c for c in manifest.run_id if c.isalnum() or c in "._-")
+        parents = self._search(f"tags.`trace_bench.run_id` = '{name}' and tags.`trace_bench.kind` = 'run'")
+        if parents:
+            self._parent = parents[0].info.run_id
+        else:
+            begun = [_ms(str(line.get("t"))) for line in read_journal(self._run.events).lines[:1]]
+            started = begun[0] if begun and begun[0] else _ms(manifest.generated_at)
+            self._parent = self._create(manifest.run_id, started, _run_tags(self._run, manifest))
+        for one in reversed(self._search(f"tags.`{_PARENT}` = '{self._parent}'")):  # of two copies the first counts
+            tags = one.data.tags
+            self._copies[tags.get("trace_bench.job_id", "")] = one.info.run_id, tags.get("trace_bench.results", "")
+        return manifest
 
-    def _search(self, text: str) -> list[tuple[str, _Copy]]:
-        """Active runs, oldest first, by the job's id (empty for a parent)."""
-        found: list[tuple[str, _Copy]] = []
+    def _create(self, name: str, started: int, tags: Mapping[str, str]) -> str:
+        run = self._ask(
+            self._client.create_run, self._experiment_id, start_time=started, run_name=known.text(name)[:_KEY],
+            tags={_name(key): known.text(value) for key, value in tags.items()},
+        )  # fmt: skip
+        return str(run.info.run_id)
+
+    def _search(self, text: str) -> list[Any]:
+        """Return active runs, oldest first."""
+        runs: list[Any] = []
         token = None
         while True:
-            page = self._asked(
-                self._client.search_runs, [self._experiment_id], text, max_results=PAGE, page_token=token,
+            page = self._ask(
+                self._client.search_runs, [self._experiment_id], text, max_results=1000, page_token=token,
                 order_by=["attributes.start_time ASC"],
             )  # fmt: skip
-            for one in page:
-                tags = one.data.tags
-                names = ("trace_bench.history", "trace_bench.results", "trace_bench.files")
-                copy = _Copy(one.info.run_id, *(tags.get(name, "") for name in names))
-                found.append((tags.get("trace_bench.job_id", ""), copy))
+            runs += page
             token = page.token
             if not token:
-                return found
+                return runs
 
     def _log(
-        self, run_id: str, metrics: Sequence[content.Point], params: Mapping[str, Any], tags: Mapping[str, str]
+        self,
+        copy: str,
+        points: Sequence[tuple[str, Any, int, int]],
+        params: Mapping[str, Any],
+        tags: Mapping[str, str],
     ) -> None:
-        """In as many batches as it takes; tags last, as they say that the rest is there."""
+        """Log values (name, value, milliseconds since 1970, step) that are finite numbers, parameters and tags."""
         from mlflow.entities import Metric, Param, RunTag
 
-        points = [Metric(p.name, p.value, p.time, p.step) for p in content.safe_points(metrics)]
-        for some in _batches(points, METRICS):
-            self._asked(self._client.log_batch, run_id, metrics=some)
-        for pairs in _batches([Param(*item) for item in content.safe_params(params).items()], PARAMS):
-            self._asked(self._client.log_batch, run_id, params=pairs)
-        for pairs in _batches([RunTag(*item) for item in content.safe_tags(tags).items()], TAGS):
-            self._asked(self._client.log_batch, run_id, tags=pairs)
+        metrics = [
+            Metric(_name(name), float(value), time, step)
+            for name, value, time, step in points
+            if isinstance(value, int | float) and math.isfinite(value)
+        ]
+        texts = {name: value if isinstance(value, str) else jsonio.dumps(value) for name, value in params.items()}
+        self._ask(
+            self._client.log_batch, copy, metrics=metrics,
+            params=[Param(_name(name), known.text(text)) for name, text in texts.items()],
+            tags=[RunTag(_name(name), known.text(text)) for name, text in tags.items()],
+        )  # fmt: skip
 
-    def _upload(self, copy: _Copy, root: Path, files: Sequence[Path], problems: list[str]) -> bool:
-        """Copy `files`; True if all of them are there. A server without a place for files takes all the rest."""
-        for path in files:
+    def _upload(self, copy: str, root: Path, files: Sequence[Path]) -> bool:
+        """Copy `files`; True if the server has them. A server without a place for files gets all the rest."""
+        for path in files if self._files else ():
             if not path.is_file() or path.is_symlink():
                 continue
-            if content.holds_secret(path):
-                problems.append(f"{path} holds what looks like one of your secrets; it was not copied")
+            data = path.read_bytes()
+            if known.data(data) != data:
+                self._problems.append(f"{path} holds what looks like one of your secrets; it was not copied")
                 continue
             folder = path.parent.relative_to(root).as_posix()
             try:
-                self._asked(self._client.log_artifact, copy.run_id, str(path), None if folder == "." else folder)
+                self._ask(self._client.log_artifact, copy, str(path), None if folder == "." else folder)
             except MirrorError as error:
-                problems.append(f"files are not copied: {error}")
-                return False
-        return True
+                self._problems.append(f"files are not copied: {error}")
+                self._files = False
+        return self._files
 
-    def _end(self, run_id: str, status: str, ended: int | None) -> None:
-        if status == "RUNNING":
-            self._asked(self._client.update_run, run_id, status=status)
-        else:
-            self._asked(self._client.set_terminated, run_id, status=status, end_time=ended)
+    def _ask(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Call the client with its variables, and without the output of its packages.
 
-    def _asked(self, ask: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """
         Raises:
-            MirrorError: whatever goes wrong in the client or on the server.
+            MirrorError: anything goes wrong in the client or on the server.
         """
-        try:
-            return ask(*args, **kwargs)
-        except Exception as error:
-            raise MirrorError(f"mirror mlflow: {self.shown}: {_reason(error)}") from None
+        with _settings(self._environ):
+            try:
+                return call(*args, **kwargs)
+            except Exception as error:
+                raise MirrorError(f"mirror mlflow: {self.place}: {_reason(error)}") from None
 
 
 def _client(uri: str) -> Any:
-    warnings.simplefilter("ignore")
     from mlflow import MlflowClient
 
-    for name in QUIET_LOGGERS:  # a failed request becomes one sentence of ours
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return MlflowClient(tracking_uri=uri)
 
 
+@contextlib.contextmanager
+def _settings(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set `variables` and silence the client's packages, in a process that is the user's."""
+    before = {name: os.environ.get(name) for name in variables}
+    levels = {logger: logger.level for logger in map(logging.getLogger, ("mlflow", "urllib3", "alembic"))}
+    os.environ.update(variables)
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({name: value} if value is not None else {})
+
+
 def _reason(error: Exception) -> str:
-    """The innermost cause that says something, in one line."""
+    """Return the reason of a failed request in one line."""
     text = str(error)
-    for word, said in (
+    for word, reason in (
         ("Connection refused", "the connection is refused"),
         ("timed out", "it does not answer in time"),
         ("Name or service not known", "there is no such host"),
         ("RemoteDisconnected", "it closed the connection without an answer"),
     ):
         if word in text:
-            return said
+            return reason
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return clean_line(first, 300).rstrip(".")
 
@@ -298,12 +322,75 @@ def _without_login(uri: str) -> str:
     return f"{head.partition('://')[0]}://***@{tail}" if at and "://" in head else uri
 
 
-def _quoted(text: str) -> str:
-    """As part of a search between single quotes: run ids have none of them."""
-    return "".join(c for c in text if c.isalnum() or c in "._-")
+# ------------------------------------------------------------------------------------------------ what MLflow is sent
 
 
-def _batches(items: Sequence[T], size: int) -> Iterator[list[T]]:
-    left = iter(items)
-    while some := list(islice(left, size)):
-        yield some
+def _run_tags(run: RunLayout, manifest: Manifest) -> dict[str, str]:
+    lock, git = read_optional(Lock, run.lock), read_optional(GitInfo, run.git)
+    tags = {
+        "trace_bench.kind": "run",
+        "trace_bench.run_id": manifest.run_id,
+        "trace_bench.config_hash": manifest.config_hash,
+        "trace_bench.version": lock.code_version if lock else "",
+        "trace_bench.sources_hash": lock.sources_hash if lock else "",
+        "trace_bench.tags": " ".join(manifest.tags),
+        "mlflow.source.git.commit": git.commit or "" if git else "",
+        "mlflow.source.git.branch": git.branch or "" if git else "",
+        "trace_bench.git_dirty": str(git.dirty).lower() if git and git.dirty is not None else "",
+    }
+    return {name: value for name, value in tags.items() if value}
+
+
+def _params(row: Results) -> dict[str, Any]:
+    params = {name: getattr(row, name) for name in ("task_id", "suite", "trainer_id", "variant", "model", "seed")}
+    params |= {"optimizer": row.resolved_optimizer, "guide": row.resolved_guide}
+    for prefix, values in (
+        ("trainer", row.resolved_trainer_kwargs),
+        ("optimizer", row.resolved_optimizer_kwargs),
+        ("guide", row.resolved_guide_kwargs),
+        ("eval", row.eval_kwargs),
+    ):
+        params |= {f"{prefix}.{name}": value for name, value in values.items()}
+    return params
+
+
+def _steps(lines: Sequence[Mapping[str, Any]], started: int) -> Iterator[tuple[str, Any, int, int]]:
+    for step, line in enumerate(lines):
+        time = started + round(1000 * line.get("seconds", 0.0))
+        values = {name: line.get(name, 0) for name in STEPS}
+        values["total_tokens"] = line.get("prompt_tokens", 0) + line.get("completion_tokens", 0)
+        values |= {f"metrics/{name}": value for name, value in line.get("metrics", {}).items()}
+        for name, value in values.items():
+            yield f"step/{name}", value, time, step
+
+
+def _metrics(row: Results, time: int) -> Iterator[tuple[str, Any, int, int]]:
+    for name in RESULTS:
+        yield name, getattr(row, name), time, 0
+    for state in ("initial", "final", "best", "test"):
+        for name, value in getattr(row, f"metrics_{state}").items():
+            yield f"metrics_{state}/{name}", value, time, 0
+
+
+def _name(name: str) -> str:
+    """Return `name` if MLflow takes it; else a name that differs from all others as `name` does."""
+    plain = _FORBIDDEN.sub("_", name)
+    if (
+        plain == name
+        and len(name) <= _KEY
+        and not name.startswith(("/", "."))
+        and ".." not in name
+        and "//" not in name
+    ):
+        return name
+    mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{re.sub(r'[./]{2,}', '_', plain).strip('/. ')[: _KEY - 9]}_{mark}"
+
+
+def _ms(text: str | None) -> int:
+    """Return milliseconds since 1970; 0 if `text` is not a time."""
+    try:
+        when = datetime.fromisoformat(text or "")
+    except ValueError:
+        return 0
+    return round(1000 * (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +12,13 @@ from trace_bench.display.console import emit, emit_json, note
 from trace_bench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trace_bench.mirrors.registry import Mirrored
+    from trace_bench.mirrors import Mirrored
 
 
 def mirror(
     where: Annotated[str, Argument(metavar="WHERE", help="mlflow or tensorboard.")],
     run: RunArgument,
     runs_dir: RunsDir = RUNS,
-    follow: Annotated[bool, Option("--follow", help="Go on until the run has ended; mlflow only.")] = False,
     tracking_uri: Annotated[
         str | None, Option(metavar="URI", help="Copy to this MLflow server; else to MLFLOW_TRACKING_URI.")
     ] = None,
@@ -37,41 +35,32 @@ def mirror(
 
     Example: trace-bench mirror mlflow latest
     """
-    from trace_bench.mirrors.registry import alone, find_kind
+    from trace_bench.mirrors import check_mirror
+    from trace_bench.records.guard import held_for_writing
     from trace_bench.records.runs import find_run
 
-    name = find_kind(where).name
-    of_mlflow = (
-        ("--follow", follow), ("--tracking-uri", tracking_uri), ("--experiment", experiment), ("--no-files", no_files),
-    )  # fmt: skip
+    check_mirror(where)
+    of_mlflow = (("--tracking-uri", tracking_uri), ("--experiment", experiment), ("--no-files", no_files))
     of_tensorboard = (("--output", output),)
-    other, options = ("mlflow", of_mlflow) if name == "tensorboard" else ("tensorboard", of_tensorboard)
+    other, options = ("mlflow", of_mlflow) if where == "tensorboard" else ("tensorboard", of_tensorboard)
     for option, value in options:
         if value:
-            raise ConfigError(f"option {option} is of mirror {other}, not of {name}; take it out")
+            raise ConfigError(f"option {option} is of mirror {other}, not of {where}; take it out")
     layout = find_run(run, runs_dir)
-    if name == "tensorboard":
+    if where == "tensorboard":
         from trace_bench.mirrors.tensorboard import write_run
 
         done = write_run(layout, output)
     else:
-        from trace_bench.mirrors.following import follow as keep_up
         from trace_bench.mirrors.mlflow import MlflowMirror
 
-        if follow:
-            os.nice(10)  # the run comes first
-        server = MlflowMirror(tracking_uri, experiment, files=not no_files)
-        with alone(layout, name, server.shown, wait=follow):
-            done = keep_up(server, layout, note) if follow else server.sync(layout)
-    _print(layout.run_id, done, changed=not follow, as_json=as_json)
+        with held_for_writing(layout):  # two copies at a time would make two of each job
+            done = MlflowMirror(layout, tracking_uri, experiment, files=not no_files).copy_run()
+    _print(layout.run_id, done, as_json=as_json)
 
 
-def _print(run_id: str, done: Mirrored, *, changed: bool, as_json: bool) -> None:
-    """Print what was copied.
-
-    Args:
-        changed: print how many jobs have changed, too. While a run is followed, that is the last look's number only.
-    """
+def _print(run_id: str, done: Mirrored, *, as_json: bool) -> None:
+    """Print the result of a copy, and a warning for each problem."""
     for problem in done.problems:
         note(f"warning: {problem}")
     if as_json:
@@ -81,4 +70,4 @@ def _print(run_id: str, done: Mirrored, *, changed: bool, as_json: bool) -> None
         )  # fmt: skip
     else:
         jobs = "1 job" if done.jobs == 1 else f"{done.jobs} jobs"
-        emit(f"{run_id}: {jobs} at {done.place}" + (f", {done.changed} of them changed" if changed else ""))
+        emit(f"{run_id}: {jobs} at {done.place}, {done.changed} of them changed")

@@ -92,7 +92,7 @@ Resume = Annotated[
 Timeout = Annotated[
     float | None, Option(metavar="SECONDS", parser=limit_in_seconds, help="Limit one job's training; 0 is no limit.")
 ]
-Mirrors = Annotated[list[str] | None, Option("--mirror", metavar="NAME", help="Copy the run as it goes on: mlflow.")]
+Mirrors = Annotated[list[str] | None, Option("--mirror", metavar="NAME", help="Copy each job at its end: mlflow.")]
 
 
 def run(  # long, as it has many options
