@@ -24,7 +24,7 @@ from trace_bench.cli.commands.rebuild import rebuild as rebuild_command
 from trace_bench.cli.commands.rm import rm
 from trace_bench.errors import ConfigError, HarnessError
 from trace_bench.planning.run_lock import lock_run
-from trace_bench.records.pack import pack
+from trace_bench.records.archive import pack
 from trace_bench.records.tables import write_files_index
 
 EXPORT = {"table": None, "where": None, "unfinished": False, "force": False,

@@ -67,7 +67,7 @@ def unfinished(root: Path) -> Iterator[Path]:
 
 
 def other_entries(root: Path) -> list[str]:
-    """What below `root` is neither a regular file nor a folder, sorted by path."""
+    """Entries below `root` that are neither regular files nor folders, sorted by path."""
     kinds = ((path, item.is_dir(follow_symlinks=False), item.is_file(follow_symlinks=False)) for path, item in
              _walk(root))  # fmt: skip
     return sorted(path for path, is_folder, is_file in kinds if not (is_folder or is_file))
@@ -78,8 +78,8 @@ def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
     folders = [""]
     while folders:
         folder = folders.pop()
-        with os.scandir(root / folder) as found:
-            for item in found:
+        with os.scandir(root / folder) as items:
+            for item in items:
                 yield f"{folder}{item.name}", item
                 if item.is_dir(follow_symlinks=False) and not _is_unfinished(item):
                     folders.append(f"{folder}{item.name}/")
@@ -96,21 +96,21 @@ def hashes(root: Path, paths: Iterable[str]) -> dict[str, str]:
     return {path: _hash(root / path)[0] for path in paths}
 
 
-def changed_files(run: RunLayout, found: Mapping[str, str]) -> tuple[str, ...]:
-    """Paths whose hash in the run's index is not the one in `found`; none if there is no index."""
+def changed_files(run: RunLayout, files: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths whose hash in the run's index differs from the one in `files`; none if there is no index."""
     index = read_index(run)
     if index is None:
         return ()
     listed = {entry.path: entry.sha256 for entry in index.files}
     itself = run.relative(run.files_index)
-    own = {path: digest for path, digest in found.items() if path != itself}
+    own = {path: digest for path, digest in files.items() if path != itself}
     return tuple(sorted(path for path in listed.keys() | own.keys() if listed.get(path) != own.get(path)))
 
 
-def digest_of(run: RunLayout, found: Mapping[str, str]) -> str:
-    """The digest of a run with the files `found`: hex SHA-256 by path. The index does not count."""
+def digest_of(run: RunLayout, files: Mapping[str, str]) -> str:
+    """The digest of a run with `files`: hex SHA-256 by path. The index does not count."""
     itself = run.relative(run.files_index)
-    return run_digest({path: digest for path, digest in found.items() if path != itself})
+    return run_digest({path: digest for path, digest in files.items() if path != itself})
 
 
 def _entry(run: RunLayout, path: str) -> FileEntry:

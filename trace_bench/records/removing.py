@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from trace_bench.artifacts.folder_lock import has_controller
@@ -64,8 +64,8 @@ def remove_run(run: RunLayout) -> int:
             sync_folder(root.parent)
             shutil.rmtree(hidden)
         except OSError as error:
-            left = "; trace-bench gc removes the rest" if hidden.exists() else ""
-            raise EnvironmentUnavailable(f"{root}: {error.strerror or error}{left}") from None
+            rest = "; trace-bench gc removes the rest" if hidden.exists() else ""
+            raise EnvironmentUnavailable(f"{root}: {error.strerror or error}{rest}") from None
     return size
 
 
@@ -91,7 +91,10 @@ def removable(
         if run.root in old:
             yield Item(run.root, size_of(run.root), "an old run", run, listed=True)
         else:
-            yield from _inside(run, evidence=evidence)
+            root = run.root.resolve()
+            for item in _inside(run, evidence=evidence):
+                if item.path.parent.resolve().is_relative_to(root):  # no link leads there
+                    yield item
 
 
 def remove(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
@@ -99,15 +102,38 @@ def remove(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
     files is made again."""
     gone: list[Item] = []
     failed: list[str] = []
-    runs: dict[Path, list[Item]] = {}
+    groups: dict[Path, list[Item]] = {}
     for item in items:
-        if item.run is None or item.is_run:
-            _try(partial(_remove_whole, item), [item], gone, failed)
+        groups.setdefault(item.run.root if item.run is not None else item.path, []).append(item)
+    for group in groups.values():
+        try:
+            _remove_group(group)
+        except (ConfigError, EnvironmentUnavailable, HarnessError) as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(f"{error.filename or group[0].path}: {error.strerror or error}")
         else:
-            runs.setdefault(item.run.root, []).append(item)
-    for root, inside in runs.items():
-        _try(partial(_remove_inside, RunLayout(root), inside), inside, gone, failed)
+            gone += group
     return gone, failed
+
+
+def _remove_group(items: Sequence[Item]) -> None:
+    """Remove a leftover, a run, or what was found in one run."""
+    run, path = items[0].run, items[0].path
+    if run is None:
+        if not is_in_use(path):
+            shutil.rmtree(path)
+    elif items[0].is_run:
+        remove_run(run)
+    else:
+        with held_for_writing(run):
+            for item in items:
+                if item.path.is_dir() and not item.path.is_symlink():
+                    shutil.rmtree(item.path)
+                else:
+                    item.path.unlink(missing_ok=True)
+            if any(item.listed for item in items) and run.files_index.exists():
+                write_files_index(run)
 
 
 def size_of(path: Path) -> int:
@@ -122,20 +148,13 @@ def _beside(runs_dir: Path) -> Iterator[Item]:
     if not runs_dir.is_dir():
         return
     for path in sorted(runs_dir.iterdir()):
-        left = path.name.startswith(IMPORTING) or (path.name.startswith(".") and _REMOVING in path.name)
-        if left and path.is_dir() and not path.is_symlink() and not is_in_use(path):
+        leftover = path.name.startswith(IMPORTING) or (path.name.startswith(".") and _REMOVING in path.name)
+        if leftover and path.is_dir() and not path.is_symlink() and not is_in_use(path):
             why = "an incomplete import" if path.name.startswith(IMPORTING) else "the rest of a removed run"
             yield Item(path, size_of(path), why)
 
 
 def _inside(run: RunLayout, *, evidence: bool) -> Iterator[Item]:
-    root = run.root.resolve()
-    for item in _found_inside(run, evidence=evidence):
-        if item.path.parent.resolve().is_relative_to(root):  # no link leads there
-            yield item
-
-
-def _found_inside(run: RunLayout, *, evidence: bool) -> Iterator[Item]:
     for path in sorted(unfinished(run.root)):
         yield Item(path, size_of(path), "left by a program that was killed", run)
     finished = describe(run).state == "finished"
@@ -159,50 +178,15 @@ def _found_inside(run: RunLayout, *, evidence: bool) -> Iterator[Item]:
 
 
 def _old(runs: Sequence[RunLayout], older_than: float | None, keep: int | None) -> Iterator[RunLayout]:
+    """Finished runs that meet the conditions of `removable`; none without a condition."""
     if older_than is None and keep is None:
         return
-    ended = sorted(((when, run) for run in runs if (when := _ended_at(run)) is not None), key=lambda pair: pair[0])
+    ended: list[tuple[float, RunLayout]] = []
+    for run in runs:
+        with contextlib.suppress(HarnessError, ValueError):
+            if describe(run).state == "finished" and (text := RunProgress.of(run).ended_at):
+                ended.append((datetime.fromisoformat(text).timestamp(), run))
     now = datetime.now(UTC).timestamp()
-    for place, (when, run) in enumerate(reversed(ended)):
+    for place, (when, run) in enumerate(sorted(ended, key=lambda pair: pair[0], reverse=True)):
         if (keep is None or place >= keep) and (older_than is None or now - when > older_than):
             yield run
-
-
-def _ended_at(run: RunLayout) -> float | None:
-    """When the last controller of a finished run ended; None for other runs."""
-    if describe(run).state != "finished":
-        return None
-    try:
-        text = RunProgress.of(run).ended_at
-        return datetime.fromisoformat(text).timestamp() if text else None
-    except (HarnessError, ValueError):
-        return None
-
-
-def _try(remove: Callable[[], None], items: Sequence[Item], gone: list[Item], failed: list[str]) -> None:
-    try:
-        remove()
-    except (ConfigError, EnvironmentUnavailable, HarnessError) as error:
-        failed.append(str(error))
-    except OSError as error:
-        failed.append(f"{error.filename or items[0].path}: {error.strerror or error}")
-    else:
-        gone.extend(items)
-
-
-def _remove_whole(item: Item) -> None:
-    if item.run is not None:
-        remove_run(item.run)
-    elif not is_in_use(item.path):
-        shutil.rmtree(item.path)
-
-
-def _remove_inside(run: RunLayout, items: Sequence[Item]) -> None:
-    with held_for_writing(run):
-        for item in items:
-            if item.path.is_dir() and not item.path.is_symlink():
-                shutil.rmtree(item.path)
-            else:
-                item.path.unlink(missing_ok=True)
-        if any(item.listed for item in items) and run.files_index.exists():
-            write_files_index(run)

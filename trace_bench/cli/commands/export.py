@@ -70,8 +70,8 @@ def _refuse_place(layout: RunLayout, output: Path, *, force: bool) -> None:
 
 def _export_archive(layout: RunLayout, output: Path, *, unfinished: bool, as_json: bool) -> None:
     from trace_bench.artifacts.versions import NewerRun
+    from trace_bench.records.archive import pack
     from trace_bench.records.guard import held_for_reading
-    from trace_bench.records.pack import pack
     from trace_bench.records.runs import describe
 
     with held_for_reading(layout):
@@ -112,17 +112,17 @@ def _files_with_secrets(layout: RunLayout) -> list[str]:
     from trace_bench.audit.secrets import Scanner
     from trace_bench.records.digest import regular_files
 
-    scanner, found = Scanner(os.environ), []
+    scanner, paths = Scanner(os.environ), []
     for path in sorted(regular_files(layout.root)):
         scanner.begin()
         with (layout.root / path).open("rb") as file:
             if any(any(scanner.feed(block)) for block in iter(partial(file.read, 1 << 20), b"")):
-                found.append(path)
-    return found
+                paths.append(path)
+    return paths
 
 
 def changed_sentence(changed: tuple[str, ...]) -> str:
-    """That files are not as the run's own index has them."""
+    """Return a sentence about files that differ from the run's own index."""
     names = ", ".join(changed[:SHOWN]) + (" …" if len(changed) > SHOWN else "")
     return f"{len(changed)} files are not as the run's own index says, which trace-bench audit looks into: {names}"
 

@@ -69,12 +69,12 @@ def gc(
 
 
 def seconds(text: str) -> float:
-    """An age such as ``30d``.
+    """Return the seconds of an age such as ``30d``.
 
     Raises:
-        ConfigError: `text` is none.
+        ConfigError: `text` is not an age.
     """
-    found = _AGE.fullmatch(text.strip().lower())
-    if found is None:
-        raise ConfigError(f"--older-than: {text!r} is no age; write 30d, 12h or 2w")
-    return float(found[1]) * _UNITS[found[2]]
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is None:
+        raise ConfigError(f"--older-than: {text!r} is not an age; write 30d, 12h or 2w")
+    return float(match[1]) * _UNITS[match[2]]

@@ -40,18 +40,18 @@ def import_(
         file_bytes=max(max_bytes or 0, usual.file_bytes),
         files=max_files or usual.files,
     )
-    found = extract(archive, runs_dir, limits)
-    folder = str(found.run.root)
+    imported = extract(archive, runs_dir, limits)
+    folder = str(imported.run.root)
     if as_json:
-        emit_json({"run_id": found.run.run_id, "path": folder, "digest": found.digest, "files": found.files,
-                   "bytes": found.bytes, "already": found.already, "changed": found.changed})  # fmt: skip
+        emit_json({"run_id": imported.run.run_id, "path": folder, "digest": imported.digest, "files": imported.files,
+                   "bytes": imported.bytes, "already": imported.already, "changed": imported.changed})  # fmt: skip
     else:
         emit_pairs([
-            ("run", found.run.run_id),
-            ("folder", folder + ("  (it was there already, and is equal)" if found.already else "")),
-            ("files", f"{found.files}, {found.bytes} bytes, all as their checksums say"),
-            ("digest", found.digest),
+            ("run", imported.run.run_id),
+            ("folder", folder + ("  (it was there already, and is equal)" if imported.already else "")),
+            ("files", f"{imported.files}, {imported.bytes} bytes, all as their checksums say"),
+            ("digest", imported.digest),
         ])  # fmt: skip
         note(f"its numbers are not checked yet: trace-bench audit {folder}")
-    if found.changed:
-        note(changed_sentence(found.changed))
+    if imported.changed:
+        note(changed_sentence(imported.changed))

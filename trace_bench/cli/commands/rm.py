@@ -34,14 +34,14 @@ def rm(
     from trace_bench.records.removing import remove_run
     from trace_bench.records.runs import run_id_of
 
-    found = {run.root: run for run in (_named(text, runs_dir) for text in runs)}
-    for run in found.values():
+    named = {run.root: run for run in (_named(text, runs_dir) for text in runs)}
+    for run in named.values():
         check_not_at_work(run)
         _refuse_sandboxes(run, config)
-    if not yes and not _agreed(list(found.values())):
+    if not yes and not _agreed(list(named.values())):
         raise ConfigError("nothing was removed; answer yes, or give --yes")
     removed = []
-    for run in found.values():
+    for run in named.values():
         run_id = run_id_of(run)
         size = remove_run(run)
         forget_backend(run_id)
@@ -53,7 +53,7 @@ def rm(
 
 
 def _named(text: str, runs_dir: Path) -> RunLayout:
-    """The run that `text` names.
+    """Return the run that `text` names.
 
     Raises:
         ConfigError: there is no such run, or it is a link.
