@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trace_bench import matrix
 from trace_bench.analysis.leaderboard_table import MOST_ROWS
+from trace_bench.cancellation import Cancellation
 from trace_bench.cli.run import DisplayOptions, display_for
 from trace_bench.config import load_config
 from trace_bench.config.models import BudgetConfig as Budget
@@ -96,7 +97,8 @@ def run(
     """
     config = with_warnings(_loaded(config, budget), os.environ)
     with _shown(progress) as (notify, say), mirrored(config, notify, say) as subscriber:
-        return run_config(config, roots=roots, build=build, subscriber=subscriber, say=say, stop_wanted=stop_wanted)
+        stop = Cancellation(stop_wanted)
+        return run_config(config, roots=roots, build=build, subscriber=subscriber, say=say, stop=stop)
 
 
 def evaluate(

@@ -16,16 +16,16 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.artifacts.writers import write_json
+from trace_bench.cancellation import Cancellation
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.errors import EnvironmentUnavailable
-from trace_bench.execution.connection import Connection
 from trace_bench.execution.events import Subscriber, ignore
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run import Run
 from trace_bench.execution.run_records import write_records
-from trace_bench.execution.session import NoListener, Session
+from trace_bench.execution.session import Connection, Listener, Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.planning.plan import RunPlan
@@ -92,7 +92,7 @@ class Bench:
         stop_wanted: Callable[[], str | None] = lambda: None,
         **config: Any,
     ) -> RunResult:
-        return Run(self.plan(**config), subscriber=subscriber, stop_wanted=stop_wanted).execute()
+        return Run(self.plan(**config), subscriber=subscriber, stop=Cancellation(stop_wanted)).execute()
 
     def runs(self) -> list[Path]:
         folder = self.folder / "runs"
@@ -144,14 +144,14 @@ class Bench:
                 test_seed=job_plan.test_seed, listener=_Until(until),
             )  # fmt: skip
             try:
-                session.start()
+                session.run()
             except ControllerDied:
                 return
             assert until == "done", f"no {until} came"
 
 
 @dataclass(frozen=True)
-class _Until(NoListener):
+class _Until(Listener):
     kind: str
 
     def event(self, line: Any) -> None:

@@ -16,11 +16,11 @@ import pytest
 from tests.execution.peer import PATIENCE, Peer, Waiting, reply, text_of
 from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.contract import Budget, ModelRef
+from trace_bench.cancellation import Cancellation
 from trace_bench.errors import HarnessError, Interrupted, ProtocolError, SandboxError
 from trace_bench.execution import answers
 from trace_bench.execution.answers import Answers
-from trace_bench.execution.connection import Connection
-from trace_bench.execution.session import Session
+from trace_bench.execution.session import Connection, Session
 from trace_bench.gateway.base import LlmRequest, Provider, ProviderReply, ProviderRequest
 from trace_bench.gateway.meter import RunMeter
 from trace_bench.gateway.server import Gateway, Scope
@@ -39,7 +39,7 @@ def session_of(
     scope: Scope, peer: Peer, lease: float = 60.0, stop_wanted: Callable[[], str | None] = lambda: None
 ) -> Session:
     connection = Connection(peer.stream, lease)
-    return Session(connection, scope, job={}, task=b"", test_seed=1, stop_wanted=stop_wanted)
+    return Session(connection, scope, job={}, task=b"", test_seed=1, stop=Cancellation(stop_wanted))
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def running(session: Session) -> Iterator[Future[dict[str, Any]]]:
     """The session on a thread; the stream is closed afterwards, as the controller does."""
     with ThreadPoolExecutor(1) as pool:
         try:
-            yield pool.submit(session.start)
+            yield pool.submit(session.run)
         finally:
             if isinstance(session.handler._calls.provider, Waiting):
                 session.handler._calls.provider.release()

@@ -139,7 +139,6 @@ def errors() -> set[type[TraceBenchError]]:
     """Errors that end an attempt under their own name."""
     modules = (
         "trace_bench.sandbox.errors",
-        "trace_bench.execution.connection",
         "trace_bench.execution.session",
         "trace_bench.gateway.base",
     )

@@ -14,15 +14,21 @@ import pytest
 from tests.execution.peer import PATIENCE, Peer, Waiting
 from tests.execution.test_answers import scope_of, session_of
 from trace_bench.errors import SandboxError
-from trace_bench.execution import connection
-from trace_bench.execution.connection import SandboxGone
-from trace_bench.execution.session import SLACK, NoListener, SandboxSilent, Session, longest_silence
+from trace_bench.execution.session import (
+    RECONNECTIONS_WITHOUT_NEWS,
+    SLACK,
+    Listener,
+    SandboxGone,
+    SandboxSilent,
+    Session,
+    longest_silence,
+)
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.sandbox.base import Stream
 from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 
 
-class Heard(NoListener):
+class Heard(Listener):
     def __init__(self) -> None:
         self.events: list[Any] = []
 
@@ -60,7 +66,7 @@ def test_what_was_torn_comes_again_and_nothing_comes_twice(tmp_path: Path) -> No
     peer = Peer()
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         mended = Mended(peer, session_of(scope, peer))
-        ended = pool.submit(mended.session.start)
+        ended = pool.submit(mended.session.run)
         peer.receive("job")
         for number in range(20):
             if number % 5 == 4:
@@ -78,7 +84,7 @@ def test_an_answer_that_was_on_the_way_arrives_and_is_paid_once(tmp_path: Path) 
     provider, peer = Waiting(), Peer()
     with scope_of(provider, tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         mended = Mended(peer, session_of(scope, peer))
-        ended = pool.submit(mended.session.start)
+        ended = pool.submit(mended.session.run)
         call = peer.ask()
         provider.wait_for(1)
         mended.break_off()
@@ -95,7 +101,7 @@ def test_a_job_that_was_not_handed_over_is_handed_over_again(tmp_path: Path) -> 
     peer = Peer()
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         mended = Mended(peer, session_of(scope, peer))
-        ended = pool.submit(mended.session.start)
+        ended = pool.submit(mended.session.run)
         mended.break_off()  # whatever was written went with the connection
         peer.receive("job")
         peer.done()
@@ -108,7 +114,7 @@ def test_a_stream_that_ends_with_its_sandbox_is_the_end(tmp_path: Path, answer: 
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         mended = Mended(peer, session_of(scope, peer))
         mended.answer = answer
-        ended = pool.submit(mended.session.start)
+        ended = pool.submit(mended.session.run)
         peer.receive("job")
         peer.hang_up()
         with pytest.raises(SandboxGone, match="ended before the job was done"):
@@ -120,7 +126,7 @@ def test_an_engine_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         mended = Mended(peer, session_of(scope, peer))
         mended.answer = EngineGone("it restarts")
-        ended = pool.submit(mended.session.start)
+        ended = pool.submit(mended.session.run)
         peer.receive("job")
         peer.hang_up()
         with pytest.raises(EngineGone, match="it restarts"):
@@ -132,7 +138,7 @@ def test_a_sandbox_that_stands_still_is_given_up_once_the_engine_has_answered(tm
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         session = session_of(scope, peer, lease=0.8)
         session.silence, session.on_silence = 0.5, lambda: asked.append(time.monotonic())
-        ended = pool.submit(session.start)
+        ended = pool.submit(session.run)
         peer.receive("job")
         peer.send("event", {"event": {"t": 0, "event": "job.start"}})
         spoke = time.monotonic()
@@ -154,7 +160,7 @@ def test_an_engine_that_stood_still_costs_no_sandbox(tmp_path: Path) -> None:
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         session = session_of(scope, peer, lease=0.8)
         session.silence, session.on_silence = 0.5, answers_late
-        ended = pool.submit(session.start)
+        ended = pool.submit(session.run)
         peer.receive("job")
         peer.send("event", {"event": {"t": 0, "event": "job.start"}})
         assert asked.wait(PATIENCE)
@@ -172,12 +178,12 @@ def test_a_stream_that_breaks_again_and_again_is_given_up(tmp_path: Path) -> Non
     peer = Peer()
     with scope_of(StubProvider(), tmp_path) as scope, ThreadPoolExecutor(1) as pool:
         mended = Mended(peer, session_of(scope, peer))
-        ended = pool.submit(mended.session.start)
+        ended = pool.submit(mended.session.run)
         peer.receive("job")
         peer.hang_up()
-        for _ in range(connection.RECONNECTIONS_WITHOUT_NEWS):
+        for _ in range(RECONNECTIONS_WITHOUT_NEWS):
             assert mended.attached.acquire(timeout=PATIENCE)
             peer.hang_up()
-        with pytest.raises(SandboxError, match=f"broke {connection.RECONNECTIONS_WITHOUT_NEWS + 1} times"):
+        with pytest.raises(SandboxError, match=f"broke {RECONNECTIONS_WITHOUT_NEWS + 1} times"):
             ended.result(PATIENCE)
-    assert mended.session.connection.reconnections == connection.RECONNECTIONS_WITHOUT_NEWS
+    assert mended.session.connection.reconnections == RECONNECTIONS_WITHOUT_NEWS

@@ -26,7 +26,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
 from trace_bench.artifacts.writers import Journal
 from trace_bench.errors import EnvironmentUnavailable
-from trace_bench.execution import supervision
+from trace_bench.execution import attempt_outcome
 from trace_bench.planning import planner
 from trace_bench.planning.resume import is_recorded
 from trace_bench.sandbox.base import SandboxRequest
@@ -256,7 +256,7 @@ def test_what_cannot_be_collected_is_kept(bench: Bench, monkeypatch: pytest.Monk
         raise EnvironmentUnavailable("there is no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(supervision, "collect", collect)
+        patch.setattr(attempt_outcome, "collect", collect)
         with pytest.raises(EnvironmentUnavailable, match="no space left"):
             bench.run()
     layout = RunLayout(bench.runs()[0])

@@ -20,9 +20,8 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.execution import cancel
 from trace_bench.execution.cancel import request_cancellation
-from trace_bench.execution.connection import SandboxGone
 from trace_bench.execution.events import ignore
-from trace_bench.execution.session import Session
+from trace_bench.execution.session import SandboxGone, Session
 from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.tables import LiveTables
 from trace_bench.sandbox.errors import EngineGone

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.execution.test_hostile_stream import MESSAGES, ODD, frames_of
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.errors import SandboxError
-from trace_bench.execution.connection import Connection
-from trace_bench.execution.session import Session
+from trace_bench.execution.session import Connection, Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.worker.control_stream import CHUNK, MAGIC, Decoder, Message, encode
@@ -76,7 +75,7 @@ def converse(data: bytes, size: int, *, adopt: bool) -> None:
                 Connection(Recorded(data, size), 60.0), handler=scope, job={}, task=b"", test_seed=1
             )  # fmt: skip
             try:
-                result = session.adopt() if adopt else session.start()
+                result = session.run(adopt=adopt)
                 assert isinstance(result, dict)
             except SandboxError as error:
                 assert str(error).isprintable()

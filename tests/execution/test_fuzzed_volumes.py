@@ -96,7 +96,7 @@ def damaged(changes: list[Any], cuts: list[Any]) -> dict[str, bytes]:
 
 
 def taken_in(files: dict[str, bytes], folder: Path, *, read: bool) -> Results:
-    """What becomes of a job whose volume has `files`: as `trace_bench.execution.supervision` does it."""
+    """What becomes of a job whose volume has `files`: as `trace_bench.execution.attempt_outcome` does it."""
     run = make_run(folder / "runs", planned=1)
     job = run.job(job_id(0)).make()
     given = {**META, "run_id": run.run_id, "job_id": job.job_id, "seed": 0, "attempts": [], "status": "running"}

@@ -22,14 +22,13 @@ from tests.execution.supervisor import Script, Supervisor
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import Interrupted
 from trace_bench.execution import answers
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.execution.events import ignore
 from trace_bench.gateway.base import ProviderReply, ProviderRequest
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.records.reading import read_rows
 from trace_bench.sandbox.local import LocalBackend
-from trace_bench.sandbox.uids import UidBlocks
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "run_id": "one"}
 ANSWER = 20_000
@@ -233,13 +232,12 @@ def test_a_provider_that_hangs_for_longer_than_the_lease_costs_no_job(bench: Ben
     folder.mkdir(mode=0o700)
     bench.backend = LocalBackend(folder)  # type: ignore[assignment]
     plan = bench.records(tasks=["internal:numeric_param"], trainers=[search], run_id="one")
-    runner = AttemptRunner(
+    resources = RunResources(
         LocalBackend(folder),
         Gateway({"stub": Slow()}),
-        UidBlocks(),
         plan.layout,
         lease=lease,
     )
-    row = runner.run(plan.prepare(plan.jobs[0]))
+    row = Attempt(resources, plan.prepare(plan.jobs[0])).run()
     assert (row.status, row.llm_calls) == ("ok", 1), row.feedback
     assert row.score_best is not None

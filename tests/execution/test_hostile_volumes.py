@@ -21,7 +21,7 @@ from trace_bench.artifacts.collector import CollectLimits
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.schema import validate
 from trace_bench.execution import run as run_module
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import RunResources
 from trace_bench.execution.result import RunResult
 from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
 
@@ -94,7 +94,7 @@ def result(request: pytest.FixtureRequest, folder: Path, outside: Any) -> Iterat
         locks = folder / "locks"
         locks.mkdir()
         patch.setenv(LOCK_DIR_VARIABLE, str(locks))
-        patch.setattr(run_module, "AttemptRunner", functools.partial(AttemptRunner, limits=LIMITS))
+        patch.setattr(run_module, "RunResources", functools.partial(RunResources, limits=LIMITS))
         bench = Bench(folder)
         bench.backend.archive = archive
         asked = [item for item in request.session.items if item.name.startswith(EACH)]

@@ -17,13 +17,13 @@ from tests.execution.simulated import SimulatedSandbox
 from tests.execution.supervisor import Script
 from tests.tables import refresh_tables
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cancellation import Cancellation
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 from trace_bench.execution.cancel import request_cancellation
-from trace_bench.execution.connection import Connection
 from trace_bench.execution.events import RunEnded
 from trace_bench.execution.run import Run
 from trace_bench.execution.run_records import not_executed_for
-from trace_bench.execution.session import Session
+from trace_bench.execution.session import Connection, Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.records.job_states import RunProgress, job_lines
@@ -97,7 +97,7 @@ def test_a_wish_that_comes_when_all_jobs_have_ended_changes_nothing(bench: Bench
         asked.extend([1] * ended)
         return "interrupted" if ended else None
 
-    run = Run(bench.plan(**ONE | {"seeds": [1, 2]}), stop_wanted=stop_wanted)
+    run = Run(bench.plan(**ONE | {"seeds": [1, 2]}), stop=Cancellation(stop_wanted))
     result = run.execute()
     assert asked and result.ok and statuses(result.rows) == [("ok", None, "completed")] * 2
     assert "exit_code" not in journal(result.layout)[-1] and not result.layout.salt.exists(), "the run is finished"
@@ -136,10 +136,10 @@ def test_a_kill_after_a_polite_word_is_heard(bench: Bench) -> None:
         session = Session(
             connection=Connection(sandbox.attach(), 60.0), handler=scope,
                 job=job_plan.spec.model_dump(mode="json"), task=b"", test_seed=1,
-            stop_wanted=lambda: "interrupted" if time.monotonic() < polite + 0.5 else "kill",
+            stop=Cancellation(lambda: "interrupted" if time.monotonic() < polite + 0.5 else "kill"),
         )  # fmt: skip
         with pytest.raises(Interrupted):
-            session.start()
+            session.run()
 
 
 def test_a_run_is_cancelled_through_its_folder(bench: Bench) -> None:
@@ -398,11 +398,11 @@ def test_a_stop_that_is_wanted_while_a_job_is_adopted_is_passed_on(bench: Bench)
         session = Session(
             connection=Connection(sandbox.attach(), 60.0), handler=scope,
                 job=job_plan.spec.model_dump(mode="json"), task=job_plan.task,
-            test_seed=1, stop_wanted=lambda: "interrupted",
+            test_seed=1, stop=Cancellation(lambda: "interrupted"),
         )  # fmt: skip
         watchdog = threading.Timer(10, sandbox.kill)
         watchdog.start()
-        result = session.adopt()
+        result = session.run(adopt=True)
         watchdog.cancel()
     assert result["stop_reason"] == "interrupted"
 

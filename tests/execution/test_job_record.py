@@ -14,11 +14,10 @@ from tests.execution.simulated import SimulatedBackend
 from tests.execution.supervisor import Script
 from tests.execution.volumes import changed, link, whole
 from trace_bench.artifacts.records import Results
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.gateway.base import Provider, ProviderError, ProviderReply, ProviderRequest
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
-from trace_bench.sandbox.uids import UidBlocks
 
 
 class Silent(StubProvider):
@@ -34,13 +33,12 @@ def ran(folder: Path, provider: Provider, script: Script, archive: Any = None) -
     bench = Bench(folder, backend)
     plan = bench.records(tasks=["internal:numeric_param"], trainers=["NoOp"])
     (planned,) = plan.jobs
-    runner = AttemptRunner(
+    resources = RunResources(
         backend=backend,
         gateway=Gateway({"stub": provider}),
-        uids=UidBlocks(backend.default_uid_base),
         layout=plan.layout,
     )
-    row = runner.run(plan.prepare(planned))
+    row = Attempt(resources, plan.prepare(planned)).run()
     job = plan.layout.job(planned.job_id)
     return row, json.loads(job.meta.read_bytes())
 

@@ -258,7 +258,7 @@ def test_a_replay_has_no_budget_of_its_run(bench: Bench, mode: str, calls: int |
 
 def test_every_table_agrees_with_the_cassettes_to_the_token(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over attempts that failed, retries, answers that were refused, and calls that were answered again."""
-    monkeypatch.setattr("trace_bench.execution.job_executor.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("trace_bench.execution.job_runner.FIRST_PAUSE", 0.01)
     answered_by(monkeypatch, Uneven())
     bench.backend.script = lambda job_id, number: Script(calls=5, ends="dies" if number == 1 else "done")
     result = bench.run(retries=2)

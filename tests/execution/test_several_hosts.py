@@ -16,6 +16,7 @@ from tests.execution.bench import TASKS, Bench, attempts, entries, fingerprints_
 from tests.execution.simulated import SimulatedBackend, SimulatedSandbox
 from tests.execution.supervisor import Script
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cancellation import Cancellation
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.cancel import request_cancellation
@@ -530,7 +531,7 @@ def test_jobs_that_wait_together_for_an_engine_that_hangs_end_together(monkeypat
     monkeypatch.setattr(outage, "INTERVAL", 0.5)
     wish: list[str] = []
     engine = Hanging()
-    waiting = outage.EngineOutage(cast(Any, engine), lambda: wish[0] if wish else None)
+    waiting = outage.EngineOutage(cast(Any, engine), Cancellation(lambda: wish[0] if wish else None))
 
     def wait() -> None:
         with contextlib.suppress(Interrupted):

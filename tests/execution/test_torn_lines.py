@@ -17,7 +17,7 @@ from tests.integration.files import check_files
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import Journal, read_journal, repair_journal
 from trace_bench.errors import HarnessError
-from trace_bench.execution import job_executor
+from trace_bench.execution import job_runner
 from trace_bench.execution.result import RunResult
 from trace_bench.gateway.recorded import read_calls
 from trace_bench.sandbox.locks import LOCK_DIR_VARIABLE
@@ -50,7 +50,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunResult]:
     with pytest.MonkeyPatch.context() as patch:
         (folder / "locks").mkdir()
         patch.setenv(LOCK_DIR_VARIABLE, str(folder / "locks"))
-        patch.setattr(job_executor, "FIRST_PAUSE", 0.01)
+        patch.setattr(job_runner, "FIRST_PAUSE", 0.01)
         bench = Bench(folder)
         bench.backend.script = lambda job_id, number: Script(calls=3, ends="dies" if number == 1 else "done")
         result = bench.run(**ONE)

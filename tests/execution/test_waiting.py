@@ -12,6 +12,7 @@ import pytest
 
 from tests.execution.listening import Listener
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cancellation import Cancellation
 from trace_bench.config import parse_config
 from trace_bench.execution.cancel import request_cancellation
 from trace_bench.execution.events import JobView
@@ -48,7 +49,7 @@ class Waiter:
                 def job_queued(self, job: JobView, host: str) -> None:
                     queued.append((job.job_id, host))
 
-            self.results.append(run_config(config, subscriber=Hears(), stop_wanted=lambda: self.wish))
+            self.results.append(run_config(config, subscriber=Hears(), stop=Cancellation(lambda: self.wish)))
 
     def events(self) -> list[str]:
         lines = self.layout.events.read_text().splitlines() if self.layout.events.is_file() else []

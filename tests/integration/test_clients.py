@@ -19,12 +19,11 @@ from trace_bench.artifacts.writers import read_journal
 from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import catalog_of
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.execution.run_records import write_records
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.uids import UidBlocks
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"
@@ -76,12 +75,9 @@ def seen(images: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     plan = plan_run(PlanInputs(config, resolved, jobs, backend, lambda _: image, sources_hash="clients"))
     write_records(plan)
     clerk = Clerk(lambda: _look_in(plan.run_id))
-    runner = AttemptRunner(
-        backend=backend, gateway=Gateway({"stub": clerk}), uids=UidBlocks(backend.default_uid_base), layout=plan.layout,
-        taken=backend.uid_bases_in_use,
-    )  # fmt: skip
+    resources = RunResources(backend, Gateway({"stub": clerk}), plan.layout)
     (planned,) = plan.jobs
-    row = runner.run(plan.prepare(planned))
+    row = Attempt(resources, plan.prepare(planned)).run()
     job = plan.layout.job(planned.job_id)
     lines = [line.removeprefix("CLIENTS ") for line in job.stdout.read_text().splitlines() if "CLIENTS " in line]
     found = [json.loads(line) for line in lines]

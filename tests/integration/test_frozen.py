@@ -20,21 +20,20 @@ from trace_bench.config import parse_config
 from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import catalog_of
 from trace_bench.execution import session
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.execution.run_records import write_records
-from trace_bench.execution.session import NoListener
+from trace_bench.execution.session import Listener
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.images.lock import read_lock
 from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
 from trace_bench.sandbox.docker import DockerBackend
-from trace_bench.sandbox.uids import UidBlocks
 
 pytestmark = pytest.mark.docker
 LEASE = 4.0
 
 
-class Training(NoListener):
+class Training(Listener):
     """Knows when training has begun."""
 
     def __init__(self) -> None:
@@ -58,10 +57,10 @@ def test_a_container_that_is_paused_for_good_is_ended(
     image = ImageRecord(family="core", ref=core.ref, key=core.key)
     plan = plan_run(PlanInputs(config, resolved, jobs_of(config, resolved), backend, lambda _: image, sources_hash="x"))
     write_records(plan)
-    gateway, uids, training = Gateway({"stub": StubProvider()}), UidBlocks(backend.default_uid_base), Training()
-    runner = AttemptRunner(backend, gateway, uids, plan.layout, taken=backend.uid_bases_in_use, lease=LEASE)
+    gateway, training = Gateway({"stub": StubProvider()}), Training()
+    resources = RunResources(backend, gateway, plan.layout, lease=LEASE)
     with ThreadPoolExecutor(1) as pool:
-        ended = pool.submit(runner.run, plan.prepare(plan.jobs[0]), training)
+        ended = pool.submit(Attempt(resources, plan.prepare(plan.jobs[0]), listener=training).run)
         assert training.begun.wait(60 * SLOWNESS)
         (container,) = containers(plan.run_id)
         subprocess.run(["docker", "pause", container["Id"]], check=True, capture_output=True)

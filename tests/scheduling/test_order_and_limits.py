@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.execution.bench import Bench
 from tests.execution.supervisor import Script
-from trace_bench.execution.job_executor import pause_before
+from trace_bench.execution.job_runner import pause_before
 from trace_bench.planning.job_order import spread
 from trace_bench.planning.requirements import MEMORY_SHARE, MemoryPool
 
@@ -149,5 +149,5 @@ def test_jobs_wait_for_their_turn_in_threads_that_cost_nothing(bench: Bench) -> 
 
 
 def test_each_retry_waits_twice_as_long_and_never_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_bench.execution.job_executor.FIRST_PAUSE", 1.0)
+    monkeypatch.setattr("trace_bench.execution.job_runner.FIRST_PAUSE", 1.0)
     assert [pause_before(attempt) for attempt in (2, 3, 4, 7, 8, 9, 2000)] == [1, 2, 4, 32, 60, 60, 60]

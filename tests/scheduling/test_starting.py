@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from trace_bench.cancellation import Cancellation
 from trace_bench.sandbox.errors import RateLimited
 from trace_bench.sandbox.pace import Pace
 from trace_bench.scheduling import starting
@@ -51,10 +52,10 @@ def test_what_is_no_longer_wanted_stops_waiting_and_keeps_no_place(monkeypatch: 
     monkeypatch.setattr(starting, "LOOK", 0.01)
     gate = StartGate(1)
     held = entered(gate)
-    asked = iter([False, False, True])
-    assert gate.enter(lambda: next(asked)) is None
+    asked = iter([None, None, "kill"])
+    assert gate.enter(Cancellation(lambda: next(asked))) is None
     held.finish()
-    assert gate.enter(lambda: True) is None
+    assert gate.enter(Cancellation(lambda: "kill")) is None
     entered(gate).finish()
 
 

@@ -23,6 +23,7 @@ from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproductio
 from trace_bench.artifacts.writers import write_json
 from trace_bench.audit.pinned import PinnedImages, pins_of, reasons_for
 from trace_bench.audit.reading import Folder, kind_of
+from trace_bench.cancellation import Cancellation
 from trace_bench.display.text import quoted
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.execution.events import Subscriber, ignore
@@ -142,18 +143,13 @@ def prepare(recording: Recording, folder: Path, options: Options, say: Callable[
     return Prepared(here, plan, pins_of(recording, plan, images), lacking)
 
 
-def replay(
-    prepared: Prepared,
-    *,
-    subscriber: Subscriber = ignore,
-    stop_wanted: Callable[[], str | None] = lambda: None,
-) -> Reproduction:
+def replay(prepared: Prepared, *, subscriber: Subscriber = ignore, stop: Cancellation | None = None) -> Reproduction:
     """Run the chosen jobs again with their recorded model calls, and compare the results.
 
     Raises:
         Interrupted, EnvironmentUnavailable, SandboxError: as `Run.execute`.
     """
-    result = Run(prepared.plan, subscriber=subscriber, stop_wanted=stop_wanted).execute()
+    result = Run(prepared.plan, subscriber=subscriber, stop=stop).execute()
     rows = {row.job_id: row for row in result.rows}
     found = [_compared(prepared, p, rows[p.job_id]) for p in prepared.chosen]
     return report_on(prepared, found, mode="replay", run_id=result.run_id)

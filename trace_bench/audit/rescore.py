@@ -7,7 +7,7 @@ limits, and run where candidates run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,9 +22,10 @@ from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.reproduction import JobReproduction, ScoreCheck, Verdict
 from trace_bench.audit.reading import Folder, Unreadable
 from trace_bench.audit.reproduce import Prepared
+from trace_bench.cancellation import Cancellation
 from trace_bench.errors import Interrupted
-from trace_bench.execution.aside import runner_aside
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.aside import resources_aside
+from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.base import Provider
 from trace_bench.gateway.replay import ReplayProvider
@@ -54,45 +55,42 @@ class Recorded:
     value: float | None
 
 
-def rescore(prepared: Prepared, *, stop_wanted: Callable[[], str | None] = lambda: None) -> list[JobReproduction]:
+def rescore(prepared: Prepared, *, stop: Cancellation | None = None) -> list[JobReproduction]:
     """Score the saved states of the chosen jobs, up to ``max_workers`` jobs at a time; in the order of the plan.
 
     Args:
-        stop_wanted: called often and from many threads; a result that is not None stops the scoring.
+        stop: ends the scoring.
 
     Raises:
         Interrupted: it was stopped. All sandboxes are removed.
         EnvironmentUnavailable, SandboxError: the machine lacks something that all sandboxes need. Likewise.
     """
     plan, chosen, recording = prepared.plan, prepared.chosen, prepared.recording
-    broken = False
-
-    def stop(_: str) -> str | None:
-        return stop_wanted() or ("interrupted" if broken else None)
-
+    stop = stop or Cancellation()
+    of_scoring = stop.child()
     provider: Provider = ReplayProvider(
         lambda job_id: replace(recording.recorded(job_id), phase="score"), keep=plan.config.max_workers + 1
     )
     gateway = Gateway({str(model.id): provider for model in plan.lock.models})
-    with runner_aside(plan, "score", gateway, stop, recording) as runner:
+    with resources_aside(plan, "score", gateway, recording) as resources:
         scored: list[JobReproduction] = []
         with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="score") as pool:
             try:
-                for outcome in [pool.submit(_score_job, prepared, runner, p, stop) for p in chosen]:
+                for outcome in [pool.submit(_score_job, prepared, resources, p, of_scoring) for p in chosen]:
                     job = outcome.result()
-                    if stop_wanted() is not None or job is None:
+                    if stop.cancelled or job is None:
                         raise Interrupted(f"interrupted; {len(scored)} of {len(chosen)} jobs had been scored")
                     scored.append(job)
             finally:
-                broken = True
+                of_scoring.cancel()
         return scored
 
 
 def _score_job(
-    prepared: Prepared, runner: AttemptRunner, planned: PlannedJob, stop: Callable[[str], str | None]
+    prepared: Prepared, resources: RunResources, planned: PlannedJob, stop: Cancellation
 ) -> JobReproduction | None:
     """Score the states of one job; None if it was stopped before it began."""
-    if stop(planned.job_id):
+    if stop.cancelled:
         return None
     recorded_row = prepared.recording.rows[planned.job_id]
     try:
@@ -105,13 +103,13 @@ def _score_job(
     if all(score.value is None for score in recorded):
         why = f"it has no scores to compare with: {recorded_row.failure_kind or recorded_row.status}"
         return prepared.verdict_on(planned, "not_replayed", why=why)
-    plan = scoring_only(prepared.plan.prepare(planned), runner.layout.run_id, states)
+    plan = scoring_only(prepared.plan.prepare(planned), resources.layout.run_id, states)
     for _ in range(MAX_TRIES):
-        row = runner.run(plan)
-        if is_final(row) or stop(planned.job_id):
+        row = Attempt(resources, plan, stop).run()
+        if is_final(row) or stop.cancelled:
             break
-    with Folder(runner.layout.root) as folder:
-        return _compare(prepared, planned, _Scored(folder, runner.layout.job(planned.job_id), row), states, recorded)
+    with Folder(resources.layout.root) as folder:
+        return _compare(prepared, planned, _Scored(folder, resources.layout.job(planned.job_id), row), states, recorded)
 
 
 def recorded_scores(row: Results, result: WorkerResult | None) -> list[Recorded]:

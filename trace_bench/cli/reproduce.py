@@ -18,6 +18,7 @@ from trace_bench.audit.reproduce import (
     replay,
     report_on,
 )
+from trace_bench.cancellation import Cancellation
 from trace_bench.cli.displays import Display
 from trace_bench.cli.run import DisplayOptions, display_for
 from trace_bench.cli.signals import RunInterrupted, StopOnSignals, stopping
@@ -106,7 +107,7 @@ def replay_and_show(prepared: Prepared, shown: DisplayOptions) -> Reproduction:
     try:
         with StopOnSignals(display.alert) as stop:
             subscriber = _of({planned.job_id for planned in prepared.chosen}, display)
-            report = replay(prepared, subscriber=subscriber, stop_wanted=stop.wanted)
+            report = replay(prepared, subscriber=subscriber, stop=Cancellation(stop.wanted))
         code = int(ExitCode.OK if report.ok else ExitCode.JOB_FAILED)
         return report
     except Interrupted as error:
@@ -123,8 +124,8 @@ def score_again(prepared: Prepared) -> Reproduction:
     """Score the saved states again."""
     from trace_bench.audit.rescore import rescore
 
-    with stopping("stopping: running jobs are ended and their sandboxes removed") as stop_wanted:
-        jobs = rescore(prepared, stop_wanted=stop_wanted)
+    with stopping("stopping: running jobs are ended and their sandboxes removed") as stop:
+        jobs = rescore(prepared, stop=stop)
     return report_on(prepared, jobs, mode="score-only")
 
 

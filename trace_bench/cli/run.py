@@ -13,6 +13,7 @@ from typing import Any
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
+from trace_bench.cancellation import Cancellation
 from trace_bench.cli.displays import Display, JsonLines, Lines
 from trace_bench.cli.outcome import print_outcome
 from trace_bench.cli.signals import RunInterrupted, StopOnSignals
@@ -65,7 +66,7 @@ def run_and_show(config: RunConfig, shown: DisplayOptions, *, roots: Sequence[Pa
     log = logged_aside(lambda line: display.note(f"log    {line}")) if shown.verbosity > 1 else contextlib.nullcontext()
     with mirrored(config, display.notify, note) as subscriber, log, _closed(display, config), stop:
         result = run_config(
-            config, roots=roots, build=build, subscriber=subscriber, say=shown.say, stop_wanted=stop.wanted
+            config, roots=roots, build=build, subscriber=subscriber, say=shown.say, stop=Cancellation(stop.wanted)
         )
     code = ExitCode.OK if result.ok else ExitCode.JOB_FAILED
     display.close(code)

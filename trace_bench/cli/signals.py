@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from trace_bench.cancellation import Cancellation
 from trace_bench.cli.displays import alert
 from trace_bench.errors import ExitCode, Interrupted, TraceBenchError
 
@@ -27,15 +28,15 @@ class RunInterrupted(TraceBenchError):
 
 
 @contextmanager
-def stopping(sentence: str) -> Iterator[Callable[[], str | None]]:
-    """`StopOnSignals` that prints `sentence` at a signal; yields its method `wanted`.
+def stopping(sentence: str) -> Iterator[Cancellation]:
+    """`StopOnSignals` that prints `sentence` at a signal; yields the request of the signals.
 
     Raises:
         RunInterrupted: for an `Interrupted`.
     """
     try:
         with StopOnSignals(lambda _: alert(sentence)) as stop:
-            yield stop.wanted
+            yield Cancellation(stop.wanted)
     except Interrupted as error:
         raise RunInterrupted(str(error)) from error
 

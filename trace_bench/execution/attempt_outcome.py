@@ -4,26 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from trace_bench.artifacts import layout as files
 from trace_bench.artifacts.calls import Usage
-from trace_bench.artifacts.collector import Collected
+from trace_bench.artifacts.collector import Collected, CollectLimits, collect
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, WorkerResult
 from trace_bench.artifacts.provenance import cpu_model, now
 from trace_bench.artifacts.records import Attempt, AttemptEvidence, ControlRecord, JobMeta, Results
 from trace_bench.artifacts.writers import sync_tree, write_json
 from trace_bench.config.models import TENSORBOARD
-from trace_bench.errors import Boundary, ExitCode, Interrupted, TraceBenchError
+from trace_bench.errors import (
+    Boundary,
+    BrokenArchive,
+    CollectError,
+    EnvironmentUnavailable,
+    ExitCode,
+    Interrupted,
+    SandboxError,
+    TraceBenchError,
+)
 from trace_bench.execution.answers import Answers
 from trace_bench.execution.attempt_files import publish
+from trace_bench.execution.attribution import attributed
 from trace_bench.execution.checkpoint import CheckpointFile
-from trace_bench.execution.evidence import kind_of
+from trace_bench.execution.evidence import from_events, kind_of, last_words, observed
 from trace_bench.execution.tensorboard import write_events
+from trace_bench.gateway.base import NotRecorded
 from trace_bench.records.integrity import job_integrity
 from trace_bench.records.pareto import pareto_front
 from trace_bench.records.rows import is_final, results_row
-from trace_bench.sandbox.errors import EngineRefused
+from trace_bench.sandbox.base import Sandbox
+from trace_bench.sandbox.errors import EngineGone, EngineRefused
 from trace_bench.secrets import known
 
 
@@ -80,6 +94,70 @@ class AttemptOutcome:
             self.fail(Boundary.HARNESS, "interrupted", str(error))
         else:
             self.fail(error.boundary, kind_of(error), str(error))
+
+    def end_session(
+        self, sandbox: Sandbox, error: Interrupted | SandboxError | EnvironmentUnavailable | NotRecorded, folder: Path
+    ) -> None:
+        """Kill the sandbox of a session that `error` ended, and attribute the failure.
+
+        Args:
+            folder: of the attempt; gets the stderr of the sandbox.
+        """
+        cause = error if isinstance(error, SandboxError) and not is_fatal(error) else None
+        if cause is not None:
+            self.evidence = observed(sandbox, cause)
+        try:
+            sandbox.kill()
+        except SandboxError as gone:
+            # The first error is the cause, unless it only reports that the engine closed the connection.
+            self.end(error if is_fatal(error) else gone)
+            return
+        if cause is None or self.evidence is None:
+            self.end(error)
+            return
+        self.evidence = self.evidence.model_copy(update={"last_words": last_words(sandbox, folder)})
+        self.failure = attributed(self.evidence)
+
+    def collect(self, sandbox: Sandbox, out: Path, limits: CollectLimits) -> None:
+        """Collect the volume of a sandbox that has ended into `out`, and attribute its failure.
+
+        Raises:
+            EnvironmentUnavailable, OSError: this machine could not take in the volume.
+        """
+        try:
+            try:
+                self.collected = collect(sandbox.collect(), out, limits)
+            except (BrokenArchive, EngineGone):
+                # The engine writes the archive, not the sandbox, and the volume is still there.
+                self.collected = collect(sandbox.collect(), out, limits)
+        except SandboxError as error:
+            if self.failure is None:
+                self._fail_to_collect(error)
+            return
+        self.result = self.collected.result
+        if self.fatal is not None:
+            return
+        if self.result is not None:
+            self.failure = None  # the volume is complete: what failed afterwards did no harm
+        elif self.evidence is not None:
+            facts = from_events(self.collected.root / files.EVENTS)
+            if not self.evidence.last_words:
+                facts["last_words"] = last_words(sandbox, out.parent)
+            self.evidence = self.evidence.model_copy(update=facts)
+            self.failure = attributed(self.evidence)
+
+    def _fail_to_collect(self, error: SandboxError) -> None:
+        if isinstance(error, BrokenArchive):
+            self.fail(Boundary.SANDBOX, kind_of(error), str(error))
+        elif isinstance(error, CollectError):
+            # Besides the supervisor, only the trainer's uid can write to the volume.
+            self.fail(Boundary.TRAINER, "bad_output", str(error))
+        elif isinstance(error, EngineGone | EngineRefused):
+            # The volume cannot be read or removed before the engine is back, which concerns more than this job, or
+            # at all.
+            self.end(error)
+        else:
+            self.fail(Boundary.SANDBOX, "not_collected", str(error))
 
 
 def is_fatal(error: TraceBenchError) -> bool:

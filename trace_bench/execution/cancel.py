@@ -1,4 +1,4 @@
-"""A request to stop a run or some of its jobs, written to the run's folder for its controller.
+"""The requests to stop a run or some of its jobs. Those of ``trace-bench cancel`` are in a file of the run's folder.
 
 A file and not a signal: it works from another container or host that sees the folder, and can name jobs.
 """
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import write_json
+from trace_bench.cancellation import Cancellation
+from trace_bench.planning.run_budget import RunBudget
 
 INTERVAL = 0.25
 """Seconds between two reads of the file."""
@@ -25,12 +27,12 @@ def request_cancellation(layout: RunLayout, job_ids: Iterable[str] = (), *, kill
     Requests add up until the controller ends.
     """
     request = _read(layout)
-    jobs, whole, named = dict(request.jobs), request.whole, set(job_ids)
+    jobs, of_run, named = dict(request.jobs), request.of_run, set(job_ids)
     for job_id in named:
         jobs[job_id] = _stronger(jobs.get(job_id), kill)
     if not named:
-        whole = _stronger(whole, kill)
-    write_json(layout.cancel, {"run": whole, "jobs": jobs}, durable=False)
+        of_run = _stronger(of_run, kill)
+    write_json(layout.cancel, {"run": of_run, "jobs": jobs}, durable=False)
 
 
 def _stronger(before: str | None, kill: bool) -> str:
@@ -39,45 +41,66 @@ def _stronger(before: str | None, kill: bool) -> str:
 
 @dataclass(frozen=True)
 class _Request:
-    """What is requested of the whole run, and of single jobs."""
+    """The requested reasons to stop: of the run, and of single jobs."""
 
-    whole: str | None = None
+    of_run: str | None = None
     jobs: Mapping[str, str] = field(default_factory=dict)
 
 
 def _read(layout: RunLayout) -> _Request:
     """Read the request. Raises OSError if there is one that cannot be read."""
     try:
-        said = json.loads(layout.cancel.read_bytes())
-        jobs = {str(job_id): _stronger(None, how == "kill") for job_id, how in dict(said["jobs"]).items()}
-        return _Request(said["run"] and _stronger(None, said["run"] == "kill"), jobs)
+        content = json.loads(layout.cancel.read_bytes())
+        jobs = {str(job_id): _stronger(None, how == "kill") for job_id, how in dict(content["jobs"]).items()}
+        return _Request(content["run"] and _stronger(None, content["run"] == "kill"), jobs)
     except FileNotFoundError:
         return _Request()
     except (ValueError, KeyError, TypeError, RecursionError):
         return _Request("interrupted")  # a file that was written by other means
 
 
-@dataclass
-class Cancellations:
-    """The controller's end. `wanted` is cheap: the file is read once in `INTERVAL` seconds."""
+class RunCancellation(Cancellation):
+    """The requests to stop a run: of the user, of ``trace-bench cancel``, and of an error that ends the run.
 
-    layout: RunLayout
-    _request: _Request = field(default_factory=_Request)
-    _looked: float = -float("inf")
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    The file is read once in `INTERVAL` seconds.
 
-    def wanted(self, job_id: str | None = None) -> str | None:
-        """``"interrupted"`` or ``"kill"`` if the run (or `job_id`) is to stop, else None."""
-        with self._lock:
-            if time.monotonic() - self._looked > INTERVAL:
-                self._looked = time.monotonic()
-                with contextlib.suppress(OSError):  # as before, then
-                    self._request = _read(self.layout)
-            request = self._request
-        requests = (request.whole, request.jobs.get(job_id) if job_id is not None else None)
-        return "kill" if "kill" in requests else requests[0] or requests[1]
+    Args:
+        user: requests of the user's signals.
+    """
 
-    def forget(self) -> None:
-        """Remove the request: it was for the controller that was at work."""
+    def __init__(self, layout: RunLayout, user: Cancellation, budget: RunBudget) -> None:
+        super().__init__(lambda: self._request().of_run, parent=user)
+        self._layout = layout
+        self._budget = budget
+        self._last_request = _Request()
+        self._read_at = -float("inf")
+        self._lock = threading.Lock()
+
+    def of_job(self, job_id: str) -> Cancellation:
+        """The requests to stop one job."""
+        return self.child(lambda: self._request().jobs.get(job_id))
+
+    def of_attempt(self, job_id: str) -> Cancellation:
+        """The requests to stop an attempt at a job: its training also ends when the run's time is used up."""
+        return self.of_job(job_id).child(lambda: "budget" if self._budget.time_is_up() else None)
+
+    def reason_before_start(self, job_id: str | None = None) -> str:
+        """The sentence for a job (without `job_id`, for the rest of the queue) that was stopped before its start."""
+        request = self._request()
+        if request.of_run is not None or job_id in request.jobs:
+            return "cancelled"
+        used_up = None if self.cancelled else self._budget.used_up()
+        return used_up or "interrupted before its turn"
+
+    def forget_requests(self) -> None:
+        """Remove the requests of ``trace-bench cancel``: they were for the controller that was at work."""
         with contextlib.suppress(FileNotFoundError):
-            self.layout.cancel.unlink()
+            self._layout.cancel.unlink()
+
+    def _request(self) -> _Request:
+        with self._lock:
+            if time.monotonic() - self._read_at > INTERVAL:
+                self._read_at = time.monotonic()
+                with contextlib.suppress(OSError):  # the last request stays in force
+                    self._last_request = _read(self._layout)
+            return self._last_request

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-from trace_bench.execution.job_executor import JobExecutor, JobOutcome, MovedJob
+from trace_bench.execution.cancel import RunCancellation
+from trace_bench.execution.job_runner import JobRunner
+from trace_bench.execution.reporting import RunReporter
 from trace_bench.execution.run_records import RunRecords
 from trace_bench.gateway.server import Gateway
+from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.run_budget import RunBudget
-from trace_bench.scheduling.allocation import Allocation
+from trace_bench.scheduling.allocation import Allocation, Allocator
+from trace_bench.scheduling.outage import LostHosts
 from trace_bench.scheduling.queue import JobQueue
 
 LEASE_POLL = 0.25
@@ -23,64 +27,65 @@ IDLE_POLL = 0.1
 """Seconds between two checks for a lost host that all jobs wait for."""
 
 
+@dataclass
 class Dispatcher:
     """Runs the jobs of one run, each on a thread of its own.
 
-    Args:
+    Attributes:
         queue: the jobs to run. Jobs that are left in it when `run` returns were not to start.
         records: gets the results, and the reasons why jobs did not start.
+        runner_of: makes the runner of a job.
     """
 
-    def __init__(
-        self, executor: JobExecutor, queue: JobQueue, budget: RunBudget, records: RunRecords, gateway: Gateway
-    ) -> None:
-        self._executor = executor
-        self._plan = executor.plan
-        self._allocator = executor.allocator
-        self._reporter = executor.reporter
-        self._stop = executor.stop
-        self._queue = queue
-        self._budget = budget
-        self._records = records
-        self._gateway = gateway
-        self._running: dict[Future[JobOutcome], PlannedJob] = {}
-        self._ended: SimpleQueue[Future[JobOutcome]] = SimpleQueue()
-        self._at_work: set[str] = set()
-        self._moved: dict[str, MovedJob] = {}
+    plan: RunPlan
+    queue: JobQueue
+    allocator: Allocator
+    lost_hosts: LostHosts
+    budget: RunBudget
+    stop: RunCancellation
+    records: RunRecords
+    reporter: RunReporter
+    gateway: Gateway
+    runner_of: Callable[[PlannedJob], JobRunner]
+    _running: dict[Future[bool], JobRunner] = field(default_factory=dict)
+    _ended: SimpleQueue[Future[bool]] = field(default_factory=SimpleQueue)
+    _at_work: set[str] = field(default_factory=set)
+    _moved: dict[str, JobRunner] = field(default_factory=dict)
+    """Runners of jobs that wait for another allocation, by job id."""
 
     def run(self, adopted: Sequence[PlannedJob]) -> str:
         """Run `adopted`, and the queue until it is empty or no further job is to start.
 
         Returns the id of the first job that failed; empty if none did.
         """
-        workers = self._plan.config.max_workers + len(self._plan.adopted)
+        workers = self.plan.config.max_workers + len(self.plan.adopted)
         with ThreadPoolExecutor(workers, thread_name_prefix="job") as pool:
             try:
                 for job in adopted:
-                    self._start(pool, job, self._allocator.adopt(job, self._plan.adopted[job.job_id]))
+                    self._start(pool, job, self.allocator.adopt(job, self.plan.adopted[job.job_id]))
                 return self._run_queue(pool)
             except BaseException:
-                self._allocator.stop_waiting()
+                self.allocator.stop_waiting()
                 self._end_running_jobs()
                 raise
             finally:
-                self._end_moved(self._queue)
+                self._end_moved(self.queue)
 
     def _run_queue(self, pool: ThreadPoolExecutor) -> str:
-        config, queue, failed = self._plan.config, self._queue, ""
+        config, queue, failed = self.plan.config, self.queue, ""
         while queue or self._running:
-            self._reporter.check()
-            stop = self._stop.requested() is not None or bool(failed and config.fail_fast)
+            self.reporter.check()
+            stop = self.stop.cancelled or bool(failed and config.fail_fast)
             if not stop:
                 self._start_jobs(pool)
-            over = bool(stop or not queue or self._budget.used_up())
+            over = bool(stop or not queue or self.budget.used_up())
             if over or len(self._running) >= config.max_workers:
-                self._allocator.stop_waiting()  # nothing could be allocated if it became free
-            idle, waiting = not self._running, self._allocator.waiting
+                self.allocator.stop_waiting()  # nothing could be allocated if it became free
+            idle, waiting = not self._running, self.allocator.waiting
             if idle and over:
                 break
             for job_id, host in waiting.items():
-                self._reporter.job_queued(job_id, host)
+                self.reporter.job_queued(job_id, host)
             if idle or waiting:
                 self._drop_cancelled()
             if idle:
@@ -88,69 +93,72 @@ class Dispatcher:
             # At most a second: a request to stop is checked again, even if a signal was lost.
             for future in _take_all(self._ended, LEASE_POLL if waiting else IDLE_POLL if idle else 1.0):
                 failed = self._record_outcome(future) or failed
-            self._records.maybe_write_tables()
-            self._reporter.usage(self._running.values(), self._gateway)
+            self.records.maybe_write_tables()
+            self.reporter.usage((runner.job for runner in self._running.values()), self.gateway)
         return failed
 
     def _start_jobs(self, pool: ThreadPoolExecutor) -> None:
         """Start jobs of the queue while there are workers, hosts and budget."""
-        most = self._plan.config.max_workers
-        while self._queue and len(self._running) < most and not self._budget.used_up():
-            found = self._allocator.allocate_next(self._queue)
+        most = self.plan.config.max_workers
+        while self.queue and len(self._running) < most and not self.budget.used_up():
+            found = self.allocator.allocate_next(self.queue)
             if found is None:
                 return
             job, allocation = found
             if (reason := self._skip_reason(job)) is not None:
-                self._allocator.release(allocation)
-                self._records.skip(job, reason)
+                self.allocator.release(allocation)
+                self.records.skip(job, reason)
                 self._end_moved([job])
             else:
                 self._start(pool, job, allocation)
 
     def _start(self, pool: ThreadPoolExecutor, job: PlannedJob, allocation: Allocation) -> None:
-        future = pool.submit(self._execute, job, allocation)
-        self._running[future] = job
+        runner = self._moved.get(job.job_id) or self.runner_of(job)
+        future = pool.submit(self._run_job, runner, allocation)
+        self._running[future] = runner
         future.add_done_callback(self._ended.put)
 
-    def _execute(self, job: PlannedJob, allocation: Allocation) -> JobOutcome:
-        self._at_work.add(job.job_id)
+    def _run_job(self, runner: JobRunner, allocation: Allocation) -> bool:
+        self._at_work.add(runner.job.job_id)
+        self._moved.pop(runner.job.job_id, None)
         try:
-            return self._executor.execute(job, allocation, self._moved.pop(job.job_id, None))
+            return runner.run(allocation)
         finally:
-            self._allocator.release(allocation)
-            self._at_work.discard(job.job_id)
+            self.allocator.release(allocation)
+            self._at_work.discard(runner.job.job_id)
 
-    def _record_outcome(self, future: Future[JobOutcome]) -> str:
+    def _record_outcome(self, future: Future[bool]) -> str:
         """Record the outcome of a job in its allocation, or queue it again if it moves; returns its id if it failed."""
-        outcome, job = future.result(), self._running.pop(future)
-        if isinstance(outcome, MovedJob):
-            self._moved[job.job_id] = outcome
-            self._queue.put_first(job)
-        elif outcome is None:
-            self._records.skip(job, self._stop.why_before_start(job.job_id))
+        runner = self._running.pop(future)
+        job, ended, row = runner.job, future.result(), runner.row
+        if not ended:
+            self._moved[job.job_id] = runner
+            self.queue.put_first(job)
+        elif row is None:
+            self.records.skip(job, self.stop.reason_before_start(job.job_id))
         else:
-            self._records.put(outcome)
-            if outcome.status == "failed" and outcome.stop_reason != "interrupted":
+            self.records.put(row)
+            if row.status == "failed" and row.stop_reason != "interrupted":
                 return job.job_id
         return ""
 
     def _skip_reason(self, job: PlannedJob) -> str | None:
         """Why a job that has an allocation is not to start; None if it is."""
-        if self._stop.requested(job.job_id) is not None:
+        if self.stop.of_job(job.job_id).cancelled:
             return "cancelled"
-        known = self._plan.durations.get(job.job_id)
-        if known is None or not self._plan.config.scheduling.within_budget:
+        known = self.plan.durations.get(job.job_id)
+        if known is None or not self.plan.config.scheduling.within_budget:
             return None
-        reason = self._budget.too_short_for(known.shortest)
+        reason = self.budget.too_short_for(known.shortest)
         # A job that was cut off continues from its checkpoint, and how long it still takes is unknown.
-        return reason if reason is None or not self._plan.layout.job(job.job_id).checkpoint.exists() else None
+        return reason if reason is None or not self.plan.layout.job(job.job_id).checkpoint.exists() else None
 
     def _drop_cancelled(self) -> None:
         """Take cancelled jobs out of the queue: nothing is to be reserved for them."""
-        for job in self._queue.heads():
-            if self._stop.requested(job.job_id) is not None:
-                self._queue.remove(job)
-                self._records.skip(job, self._stop.why_before_start(job.job_id))
+        for job in self.queue.heads():
+            if self.stop.of_job(job.job_id).cancelled:
+                self.queue.remove(job)
+                self.records.skip(job, self.stop.reason_before_start(job.job_id))
                 self._end_moved([job])
 
     def _drop_impossible(self) -> None:
@@ -162,23 +170,28 @@ class Dispatcher:
             TraceBenchError: all hosts that could run any of the jobs have been lost for too long.
         """
         found = False
-        for job in self._queue.heads():
-            if (reason := self._allocator.why_impossible(job)) is not None:
-                self._queue.remove(job)
-                self._records.skip(job, reason)
+        for job in self.queue.heads():
+            if (reason := self.allocator.why_impossible(job)) is not None:
+                self.queue.remove(job)
+                self.records.skip(job, reason)
                 found = True
-            found = found or self._allocator.has_available_host(job)
-        self._executor.lost_hosts.check(blocked=not found)
+            found = found or self.allocator.has_available_host(job)
+        self.lost_hosts.check(blocked=not found)
 
     def _end_moved(self, jobs: Iterable[PlannedJob]) -> None:
         """End those of `jobs` that wait for another allocation, with the result of their last attempt."""
         for job in jobs:
-            if (moved := self._moved.pop(job.job_id, None)) is not None:
-                self._records.put(self._executor.end(job, moved.row))
+            if (runner := self._moved.pop(job.job_id, None)) is not None:
+                self._end(runner)
+
+    def _end(self, runner: JobRunner) -> None:
+        runner.end()
+        assert runner.row is not None
+        self.records.put(runner.row)
 
     def _end_running_jobs(self) -> None:
         """Let the running jobs end in order, and record their results: an error ends the run."""
-        self._stop.end_run("interrupted")
+        self.stop.cancel("interrupted")
         while True:
             try:
                 wait(self._running)
@@ -186,33 +199,18 @@ class Dispatcher:
                     time.sleep(0.05)
                 break
             except KeyboardInterrupt:
-                self._stop.end_run("kill")
-        for future, job in self._running.items():
-            outcome = future.result() if future.exception() is None else None
-            if isinstance(outcome, MovedJob):
-                outcome = self._executor.end(job, outcome.row)
-            if outcome is not None:
-                self._records.put(outcome)
+                self.stop.cancel("kill")
+        for future, runner in self._running.items():
+            if future.exception() is None and runner.row is not None:
+                if future.result():
+                    self.records.put(runner.row)
+                else:
+                    self._end(runner)
 
 
-def _take_all(queue: SimpleQueue[Future[JobOutcome]], timeout: float) -> Iterator[Future[JobOutcome]]:
+def _take_all(queue: SimpleQueue[Future[bool]], timeout: float) -> Iterator[Future[bool]]:
     """All items of `queue`; waits for the first."""
     with contextlib.suppress(Empty):
         yield queue.get(timeout=timeout)
         while True:
             yield queue.get_nowait()
-
-
-def briefly_cached(ask: Callable[[], frozenset[int]], seconds: float = 5.0) -> Callable[[], frozenset[int]]:
-    """Cache the answer of `ask` for some seconds. The returned function may be called from many threads."""
-    lock = threading.Lock()
-    answer: tuple[float, frozenset[int]] | None = None
-
-    def cached() -> frozenset[int]:
-        nonlocal answer
-        with lock:
-            if answer is None or time.monotonic() - answer[0] > seconds:
-                answer = (time.monotonic(), ask())
-            return answer[1]
-
-    return cached

@@ -21,10 +21,11 @@ from typing import Any
 from trace_bench.artifacts.contract import Budget, Direction, TrainerRef
 from trace_bench.artifacts.jsonio import finite_number
 from trace_bench.artifacts.outputs import ExampleScore
+from trace_bench.cancellation import Cancellation
 from trace_bench.config import parse_config
 from trace_bench.errors import Boundary, ConfigError
-from trace_bench.execution.aside import runner_aside
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.aside import resources_aside
+from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.execution.evaluation import Evaluation, ExampleEvaluation
 from trace_bench.execution.providers import providers_of
 from trace_bench.execution.service_host import services_of
@@ -127,24 +128,22 @@ def evaluate(
     *,
     split: str = "validation",
     seed: int = 123,
-    stop_wanted: Callable[[], str | None] = lambda: None,
+    stop: Cancellation | None = None,
     **options: Any,
 ) -> Evaluation:
     """See `trace_bench.api.evaluate`.
 
     Args:
-        stop_wanted: asked often; what is not None ends the evaluation.
+        stop: ends the evaluation.
 
     Raises:
         Interrupted: it was asked to stop. The sandbox is gone.
     """
     plan = _plan(task, seed, **options)
-    with evaluator(plan, stop_wanted) as made:
+    with evaluator(plan, stop) as made:
         found = made(state, split=None if split in ("test", "validation") else split)
         values = {**made.initial, **made.values(state)}
-    return (
-        found if split != "test" else score_held_out(plan, values, stop_wanted)
-    )  # of values that are right, as was seen
+    return found if split != "test" else score_held_out(plan, values, stop)  # of values that are right, as was seen
 
 
 @contextmanager
@@ -186,17 +185,17 @@ def _plan(
 
 
 @contextmanager
-def evaluator(plan: RunPlan, stop_wanted: Callable[[], str | None] = lambda: None) -> Iterator[Evaluator]:
-    """Evaluate states of the first job of `plan` until the block ends. `stop_wanted`: as of `StateExchange`.
+def evaluator(plan: RunPlan, stop: Cancellation | None = None) -> Iterator[Evaluator]:
+    """Evaluate states of the first job of `plan` until the block ends. `stop`: as of `StateExchange`.
 
     Raises:
         TraceBenchError: the job cannot run here, or its sandbox does not start. EvaluationFailed: its problem does not
             build.
     """
-    planned, exchange = _first(plan), StateExchange(stop_wanted)
-    with _runner(plan, exchange, exchange.stop_wanted) as runner:
-        prepared = _on_demand(plan.prepare(planned), runner.layout.run_id)
-        thread = threading.Thread(target=exchange.run, args=(runner, prepared), name="evaluator")
+    planned, exchange = _first(plan), StateExchange(stop)
+    with _resources(plan, exchange) as resources:
+        prepared = _on_demand(plan.prepare(planned), resources.layout.run_id)
+        thread = threading.Thread(target=exchange.run, args=(resources, prepared), name="evaluator")
         thread.start()
         try:
             ready = exchange.answer().ready
@@ -210,7 +209,7 @@ def evaluator(plan: RunPlan, stop_wanted: Callable[[], str | None] = lambda: Non
             thread.join()
 
 
-def score_held_out(plan: RunPlan, values: Values, stop_wanted: Callable[[], str | None] = lambda: None) -> Evaluation:
+def score_held_out(plan: RunPlan, values: Values, stop: Cancellation | None = None) -> Evaluation:
     """Score `values` on held-out examples of the first job of `plan`, as a run scores its best state: in a process that
     training has not touched.
 
@@ -218,11 +217,12 @@ def score_held_out(plan: RunPlan, values: Values, stop_wanted: Callable[[], str 
         TraceBenchError: as `evaluator`.
     """
     planned = _first(plan)
-    with _runner(plan, None, lambda: "kill" if stop_wanted() is not None else None) as runner:
+    at_once = Cancellation(lambda: "kill" if stop is not None and stop.cancelled else None)
+    with _resources(plan, None) as resources:
         prepared = plan.prepare(planned)
         states: Any = {"best": dict(values)}
-        row = runner.run(scoring_only(prepared, runner.layout.run_id, states))
-        job = runner.layout.job(planned.job_id)
+        row = Attempt(resources, scoring_only(prepared, resources.layout.run_id, states), at_once).run()
+        job = resources.layout.job(planned.job_id)
         meta = read_meta(job)
         result = last_result(job, meta) if meta is not None else None
         raise_failure(row)
@@ -245,19 +245,18 @@ def _first(plan: RunPlan) -> PlannedJob:
 
 
 @contextmanager
-def _runner(plan: RunPlan, exchange: StateExchange | None, stop: Callable[[], str | None]) -> Iterator[AttemptRunner]:
+def _resources(plan: RunPlan, exchange: StateExchange | None) -> Iterator[RunResources]:
     with (
         providers_of(plan.config, plan.lock.prices) as providers,
         contextlib.closing(services_of(plan)) as services,
-        runner_aside(
+        resources_aside(
             plan,
             "evaluate",
             Gateway(providers),
-            lambda _: stop(),
             services=services if exchange is None else exchange.before(services),
-        ) as runner,
+        ) as resources,
     ):
-        yield runner
+        yield resources
 
 
 def _on_demand(prepared: PreparedJob, run: str) -> PreparedJob:

@@ -14,7 +14,7 @@ from trace_bench.artifacts.outputs import Failure
 from trace_bench.artifacts.records import AttemptEvidence
 from trace_bench.artifacts.writers import write_text
 from trace_bench.errors import SandboxError, TraceBenchError
-from trace_bench.execution.connection import SandboxGone
+from trace_bench.execution.session import SandboxGone
 from trace_bench.sandbox.base import Sandbox
 from trace_bench.sandbox.errors import SandboxRemoved
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.outputs import HistoryLine
 from trace_bench.execution.events import CandidateEvaluated, SandboxEvent, SandboxOutput, Subscriber
+from trace_bench.execution.session import Listener
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.secrets import Masker, known
 
@@ -19,7 +20,7 @@ MOST_PHASES = 16
 """Phases of a job whose output is kept apart: an honest supervisor has three."""
 
 
-class JobListener:
+class JobListener(Listener):
     """Receives what the sandbox of `job` reports, and masks secrets in it.
 
     Args:

@@ -12,7 +12,7 @@ from trace_bench.artifacts.contract import JobLimits
 from trace_bench.config.models import RunConfig, SandboxConfig
 from trace_bench.config.places import ModalPricesConfig
 from trace_bench.errors import SandboxError
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import RunResources
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.prepare import most_seconds
@@ -136,7 +136,7 @@ def _seconds(planned: PlannedJob) -> float | None:
     """Seconds after which the service itself ends the sandbox of one attempt."""
     limits = planned.job.limits
     return most_seconds(
-        JobLimits(job_timeout=limits["job_timeout"], score_timeout=limits["score_timeout"]), AttemptRunner.lease
+        JobLimits(job_timeout=limits["job_timeout"], score_timeout=limits["score_timeout"]), RunResources.lease
     )
 
 

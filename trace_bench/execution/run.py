@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from trace_bench.artifacts.derived import ReplayReport
 from trace_bench.artifacts.records import Results
+from trace_bench.cancellation import Cancellation
 from trace_bench.display.log import entry
 from trace_bench.display.text import clean_line
 from trace_bench.errors import ExitCode, Interrupted, SandboxError, TraceBenchError
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import RunResources
 from trace_bench.execution.attempt_files import keep_attempt
-from trace_bench.execution.dispatch import Dispatcher, briefly_cached
+from trace_bench.execution.cancel import RunCancellation
+from trace_bench.execution.dispatch import Dispatcher
 from trace_bench.execution.events import (
     HostReturned,
     JobsEnded,
@@ -26,13 +28,12 @@ from trace_bench.execution.events import (
     Subscriber,
     ignore,
 )
-from trace_bench.execution.job_executor import JobExecutor
+from trace_bench.execution.job_runner import JobRunner
 from trace_bench.execution.providers import cache_of, providers_of
 from trace_bench.execution.reporting import RunReporter
 from trace_bench.execution.result import RunResult
 from trace_bench.execution.run_records import RunRecords, write_records
 from trace_bench.execution.service_host import ServiceHost, services_of
-from trace_bench.execution.stopping import StopRequests
 from trace_bench.execution.yardsticks import measure
 from trace_bench.gateway.server import Gateway
 from trace_bench.planning.backends import BackendChoice, remember_backend
@@ -47,7 +48,6 @@ from trace_bench.records.tables import preload_standings
 from trace_bench.sandbox.base import Sandbox, SuppliesImages
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.leases import Shared, Taken
-from trace_bench.sandbox.uids import UidBlocks
 from trace_bench.scheduling.allocation import Allocator
 from trace_bench.scheduling.outage import EngineOutage, LostHosts
 from trace_bench.scheduling.queue import JobQueue
@@ -60,20 +60,14 @@ class Run:
     """One run of a plan.
 
     Args:
-        stop_wanted: None, ``"interrupted"`` (end in order) or ``"kill"``; called often, from many threads.
+        stop: ``"interrupted"`` ends the run in order, ``"kill"`` ends it at once; None never ends it.
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        *,
-        subscriber: Subscriber = ignore,
-        stop_wanted: Callable[[], str | None] = lambda: None,
-    ) -> None:
+    def __init__(self, plan: RunPlan, *, subscriber: Subscriber = ignore, stop: Cancellation | None = None) -> None:
         self._plan = plan
         self._subscriber = subscriber
         self._budget = RunBudget(limits_of(plan.config), plan.spent)
-        self._stop = StopRequests(plan.layout, stop_wanted, self._budget)
+        self._stop = RunCancellation(plan.layout, stop or Cancellation(), self._budget)
         self._records = RunRecords(plan)
         self._unremoved: list[str] = []
 
@@ -97,7 +91,7 @@ class Run:
         plan = self._plan
         unchanged = plan.finished
         if not unchanged:
-            self._stop.forget_cancellations()
+            self._stop.forget_requests()
             write_records(plan)
             remember_backend(plan.run_id, BackendChoice.of(plan.config))
         start = reporter.run_started(afresh=plan.continued and plan.config.resume == "none")
@@ -153,8 +147,8 @@ class Run:
                 services.sweep()
                 adopted = [job for job in jobs if job.decision == "adopt"]
                 failed = self._dispatch(adopted, queue, gateway, services, reporter)
-        if self._stop.requested() is not None:
-            self._skip(queue, self._stop.why_before_start())
+        if self._stop.cancelled:
+            self._skip(queue, self._stop.reason_before_start())
             ended = {job_id for job_id, row in self._records.rows.items() if is_final(row)}
             if not all(job.job_id in ended for job in jobs):  # else the request came too late to cut off any job
                 raise self._interrupted()
@@ -169,8 +163,7 @@ class Run:
         """
         if not self._plan.config.gaps:
             return
-        stop = self._stop.requested
-        self._records.measure_gaps(partial(measure, self._plan, begins=reporter.gaps_measured, stop_wanted=stop))
+        self._records.measure_gaps(partial(measure, self._plan, begins=reporter.gaps_measured, stop=self._stop))
         if self._records.gaps_left:
             raise self._interrupted()
 
@@ -195,28 +188,28 @@ class Run:
         )
         reporter.on_first_message = lambda job, host: lost_hosts.start_succeeded(host, job.job.suite) if host else None
         if isinstance(backend, SuppliesImages):
-            backend.stop_supplying_when(lambda: self._stop.requested() is not None)
-        runner = AttemptRunner(
+            backend.stop_supplying_when(lambda: self._stop.cancelled)
+        resources = RunResources(
             backend=backend,
             gateway=gateway,
-            uids=UidBlocks(backend.default_uid_base),
             layout=plan.layout,
-            taken=briefly_cached(backend.uid_bases_in_use),
-            stop_wanted=self._stop.requested_of_job,
             recording=plan.recording,
             services=services,
         )
-        outage = EngineOutage(backend, self._stop.requested)
-        executor = JobExecutor(plan, runner, allocator, outage, lost_hosts, reporter, self._stop)
+        outage = EngineOutage(backend, self._stop)
+        runner_of = partial(JobRunner, plan, resources, allocator, outage, lost_hosts, reporter, self._stop)
+        dispatcher = Dispatcher(
+            plan, queue, allocator, lost_hosts, self._budget, self._stop, self._records, reporter, gateway, runner_of
+        )
         # While jobs run: they leave the processor to other threads when they wait.
         threading.Thread(target=_preload, args=(len(plan.jobs),), name="preload", daemon=True).start()
         try:
             with contextlib.closing(lost_hosts):
-                failed = Dispatcher(executor, queue, self._budget, self._records, gateway).run(adopted)
+                failed = dispatcher.run(adopted)
         except BaseException:
-            self._unremoved += [sandbox.name for sandbox in runner.unremoved]  # the service may be gone: do not wait
+            self._unremoved += [sandbox.name for sandbox in resources.unremoved]  # the service may be gone: do not wait
             raise
-        self._remove(runner.unremoved, reporter)
+        self._remove(resources.unremoved, reporter)
         lost_hosts.last_look()
         return failed
 
@@ -251,7 +244,7 @@ class Run:
         if write:
             reporter.notify(_jobs_ended(rows, failure))
             reporter.close_log()
-            replay = self._records.write_final(rows, outcomes, self._stop.forget_cancellations)
+            replay = self._records.write_final(rows, outcomes, self._stop.forget_requests)
         end = RunEnded(
             plan.run_id,
             plan.layout,

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
+from trace_bench.cancellation import Cancellation
 from trace_bench.config.models import RunConfig
 from trace_bench.config.resolve import resolve
 from trace_bench.errors import EnvironmentUnavailable, TraceBenchError
@@ -52,12 +53,12 @@ def run_config(
     build: bool = True,
     subscriber: Subscriber = ignore,
     say: Callable[[str], None] = _silent,
-    stop_wanted: Callable[[], str | None] = lambda: None,
+    stop: Cancellation | None = None,
 ) -> RunResult:
     """Run `config` to its end; arguments and errors as of `plan_config`.
 
     Args:
-        stop_wanted: None, ``"interrupted"`` (end in order) or ``"kill"``; called often, from many threads.
+        stop: ``"interrupted"`` ends the run in order, ``"kill"`` ends it at once; None never ends it.
 
     Raises:
         ConfigError, EnvironmentUnavailable: also if a key is missing, or litellm is not installed.
@@ -69,7 +70,7 @@ def run_config(
         for text in () if plan.finished else plan.notes:
             say(f"budget: {text}")
         with contextlib.suppress(PlanIsOld):
-            return Run(plan, subscriber=subscriber, stop_wanted=stop_wanted).execute()
+            return Run(plan, subscriber=subscriber, stop=stop).execute()
     raise PlanIsOld(f"{plan.layout.root}: other controllers are at work in it; give another --run-id")
 
 

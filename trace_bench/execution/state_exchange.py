@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,9 +20,10 @@ from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.jsonio import JsonError
 from trace_bench.artifacts.layout import JobLayout
 from trace_bench.artifacts.records import Results
+from trace_bench.cancellation import Cancellation
 from trace_bench.errors import Boundary, ConfigError, Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.answers import RequestHandler, ServesAttempts
-from trace_bench.execution.attempt import AttemptRunner
+from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.gateway.base import LlmRequest, LlmResponse, NotRecorded, Refusal
 from trace_bench.gateway.replies import encode, refused
 from trace_bench.gateway.server import Scope
@@ -79,16 +80,16 @@ class StateExchange:
     """Between the caller's thread, which has states, and the job's, whose sandbox asks for them.
 
     Args:
-        stop_wanted: asked often while the caller waits; what is not None ends the wait.
+        stop: ends the wait of the caller.
     """
 
-    def __init__(self, stop_wanted: Callable[[], str | None] = lambda: None) -> None:
-        self._stop_wanted = stop_wanted
+    def __init__(self, stop: Cancellation | None = None) -> None:
+        self._stop = stop or Cancellation()
+        self._closing = Cancellation()
         self._services: ServesAttempts | None = None
         self._states: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._said: queue.SimpleQueue[Said | BaseException] = queue.SimpleQueue()
         self._ended: BaseException | None = None
-        self._closing = threading.Event()
         self._turn = threading.Lock()
         self._process = os.getpid()
 
@@ -126,14 +127,14 @@ class StateExchange:
         return said
 
     def _next(self) -> Said | BaseException:
-        while self._stop_wanted() is None:
+        while not self._stop.cancelled:
             with suppress(queue.Empty):
                 return self._said.get(timeout=POLL)
         raise Interrupted("interrupted; nothing is left of it")
 
     def close(self) -> None:
         """End the job: nothing of it is needed any more."""
-        self._closing.set()
+        self._closing.cancel("kill")
         self.release()
 
     def before(self, services: ServesAttempts) -> StateExchange:
@@ -141,16 +142,13 @@ class StateExchange:
         self._services = services
         return self
 
-    def stop_wanted(self) -> str | None:
-        return "kill" if self._closing.is_set() else None
-
     # -- of the job's threads ----------------------------------------------------------------------------------------
 
-    def run(self, runner: AttemptRunner, prepared: PreparedJob) -> None:
+    def run(self, resources: RunResources, prepared: PreparedJob) -> None:
         """Run the job, and tell the caller how it ended."""
         ended: BaseException = SandboxError("the evaluator is closed")
         try:
-            raise_failure(runner.run(prepared))
+            raise_failure(Attempt(resources, prepared, self._closing).run())
             ended = EvaluationFailed(Boundary.SANDBOX, f"{prepared.spec.task.id}: the evaluator's job has ended")
         except Interrupted:
             pass

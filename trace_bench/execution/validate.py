@@ -12,11 +12,12 @@ from typing import Any, Literal
 from trace_bench.artifacts.contract import ModelRef
 from trace_bench.artifacts.jsonio import JsonError, dumps, read_model
 from trace_bench.artifacts.outputs import BuildReport, Failure
+from trace_bench.cancellation import Cancellation
 from trace_bench.display.text import clean_line
 from trace_bench.errors import Boundary, Interrupted, TraceBenchError
-from trace_bench.execution.aside import runner_aside
-from trace_bench.execution.attempt import AttemptRunner
-from trace_bench.execution.session import NoListener
+from trace_bench.execution.aside import resources_aside
+from trace_bench.execution.attempt import Attempt, RunResources
+from trace_bench.execution.session import Listener
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.planning.plan import RunPlan
@@ -70,7 +71,7 @@ def check_problems(
     plan: RunPlan,
     *,
     found: Callable[[ProblemCheck], None],
-    stop_wanted: Callable[[], str | None] = lambda: None,
+    stop: Cancellation | None = None,
     until: Literal["build", "programs"] = "build",
     programs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
@@ -81,7 +82,7 @@ def check_problems(
 
     Args:
         found: called with each outcome, in the order of the plan.
-        stop_wanted: not None ends it; asked often, from many threads.
+        stop: ends the checks.
         until: ``programs`` runs the programs that come with the tasks, too.
         programs: sources by name, by task id: with ``programs``, they are run as well.
 
@@ -90,32 +91,30 @@ def check_problems(
         EnvironmentUnavailable, SandboxError: the machine lacks something that all sandboxes need; likewise.
     """
     chosen = first_of_each_problem(plan.jobs)
-    broken = False
-
-    def stop(_: str) -> str | None:
-        return stop_wanted() or ("interrupted" if broken else None)
-
-    with runner_aside(plan, "validate", Gateway({"stub": StubProvider()}), stop) as runner:
+    stop = stop or Cancellation()
+    of_checks = stop.child()
+    with resources_aside(plan, "validate", Gateway({"stub": StubProvider()})) as resources:
 
         def check(planned: PlannedJob) -> ProblemCheck | None:
-            if stop(planned.job_id):
+            if of_checks.cancelled:
                 return None
             if (unmet := plan.unmet.get(planned.job_id)) is not None:
                 return _unbuilt(planned, unmet)
             given = programs.get(planned.task_id, {})
-            return _check(runner, ending_early(plan.prepare(planned), runner.layout.run_id, until, given))
+            prepared = ending_early(plan.prepare(planned), resources.layout.run_id, until, given)
+            return _check(resources, prepared, of_checks)
 
         done = 0
         with ThreadPoolExecutor(workers_for(plan, chosen), thread_name_prefix="build") as pool:
             try:
                 for outcome in [pool.submit(check, planned) for planned in chosen]:
                     result = outcome.result()
-                    if stop_wanted() is not None or result is None:
+                    if stop.cancelled or result is None:
                         raise Interrupted(f"interrupted; {done} of {len(chosen)} problems had been looked at")
                     found(replace(result, for_programs=_for_programs(plan, result.task_id)))
                     done += 1
             finally:
-                broken = True
+                of_checks.cancel()
 
 
 def _for_programs(plan: RunPlan, task_id: str) -> tuple[str, ...]:
@@ -151,9 +150,9 @@ def _unbuilt(planned: PlannedJob, unmet: TraceBenchError) -> ProblemCheck:
     return ProblemCheck(planned.task_id, planned.job.eval_kwargs, failure=failure)
 
 
-def _check(runner: AttemptRunner, prepared: PreparedJob) -> ProblemCheck:
+def _check(resources: RunResources, prepared: PreparedJob, stop: Cancellation) -> ProblemCheck:
     listener = _BuildListener()
-    row = runner.run(prepared, listener)
+    row = Attempt(resources, prepared, stop, listener).run()
     task = prepared.spec.task
     failure = None
     if row.status != "ok":
@@ -165,7 +164,7 @@ def _check(runner: AttemptRunner, prepared: PreparedJob) -> ProblemCheck:
     return ProblemCheck(task.id, task.eval_kwargs, listener.report if failure is None else None, failure)
 
 
-class _BuildListener(NoListener):
+class _BuildListener(Listener):
     """Keeps the report of the build phase; `trouble` says why it cannot be read."""
 
     def __init__(self) -> None:

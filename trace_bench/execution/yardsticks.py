@@ -19,13 +19,13 @@ from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.outputs import ExampleScore, StateScores, WorkerResult
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_json
+from trace_bench.cancellation import Cancellation
 from trace_bench.config.frozen import thaw
 from trace_bench.display.log import entry
 from trace_bench.display.text import clean_line
 from trace_bench.errors import TraceBenchError
-from trace_bench.execution.aside import runner_aside
-from trace_bench.execution.attempt import AttemptRunner
-from trace_bench.execution.sandboxes import NotStarted
+from trace_bench.execution.aside import resources_aside
+from trace_bench.execution.attempt import Attempt, NotStarted, RunResources
 from trace_bench.execution.validate import workers_for
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
@@ -54,7 +54,7 @@ def measure(
     known: Iterable[Yardstick] = (),
     *,
     begins: Callable[[int], None] = lambda _: None,
-    stop_wanted: Callable[[], str | None] = lambda: None,
+    stop: Cancellation | None = None,
 ) -> tuple[tuple[Yardstick, ...], int]:
     """The yardstick of every problem of which a job of `rows` has a score and whose task has a reference program, and
     the number of those that a stop has kept from being measured.
@@ -64,7 +64,7 @@ def measure(
     Args:
         known: yardsticks that an earlier controller of the run has measured.
         begins: called with the number of programs before the first sandbox starts.
-        stop_wanted: called often and from many threads; a result that is not None ends the measuring.
+        stop: ends the measuring.
     """
     wanted = _wanted(plan, rows)
     by_identity = {each.identity: each for each in known if not each.problem}
@@ -77,7 +77,7 @@ def measure(
     rest = {problem: planned for problem, planned in wanted.items() if problem not in found}
     if rest:
         begins(len(rest))
-        found |= _measured(plan, rest, blanks, stop_wanted)
+        found |= _measured(plan, rest, blanks, stop or Cancellation())
     return tuple(found[problem] for problem in wanted if problem in found), len(wanted) - len(found)
 
 
@@ -121,29 +121,31 @@ def _measured(
     plan: RunPlan,
     rest: Mapping[Problem, PlannedJob],
     blanks: Mapping[Problem, Yardstick],
-    stop_wanted: Callable[[], str | None],
+    stop: Cancellation,
 ) -> dict[Problem, Yardstick]:
-    with runner_aside(plan, "yardsticks", Gateway({"stub": StubProvider()}), lambda _: stop_wanted()) as runner:
+    with resources_aside(plan, "yardsticks", Gateway({"stub": StubProvider()})) as resources:
         with ThreadPoolExecutor(workers_for(plan, list(rest.values())), thread_name_prefix="yardstick") as pool:
-            made = {p: pool.submit(_one, plan, runner, planned, blanks[p]) for p, planned in rest.items()}
+            made = {p: pool.submit(_one, plan, resources, planned, blanks[p], stop) for p, planned in rest.items()}
         return {p: each for p, outcome in made.items() if (each := outcome.result()) is not None}
 
 
-def _one(plan: RunPlan, runner: AttemptRunner, planned: PlannedJob, blank: Yardstick) -> Yardstick | None:
+def _one(
+    plan: RunPlan, resources: RunResources, planned: PlannedJob, blank: Yardstick, stop: Cancellation
+) -> Yardstick | None:
     """Measure one yardstick; None if the run was stopped meanwhile."""
     try:
-        prepared = _scoring(plan.prepare(planned), runner.layout.run_id, plan, planned, blank.program)
+        prepared = _scoring(plan.prepare(planned), resources.layout.run_id, plan, planned, blank.program)
         for _ in range(_MAX_TRIES):
-            if runner.stop_wanted(planned.job_id):
+            if stop.cancelled:
                 return None
-            row = runner.run(prepared)
-            job = runner.layout.job(planned.job_id)
+            row = Attempt(resources, prepared, stop).run()
+            job = resources.layout.job(planned.job_id)
             meta = read_meta(job)
             result = last_result(job, meta) if meta is not None else None
             made = _filled(blank, result, row.feedback if row.status != "ok" else "")
             if not made.problem:
                 break
-        if runner.stop_wanted(planned.job_id):
+        if stop.cancelled:
             return None
     except (KeyboardInterrupt, NotStarted):
         return None

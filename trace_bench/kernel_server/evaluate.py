@@ -14,6 +14,7 @@ from typing import Any
 
 from trace_bench.artifacts.outputs import ExampleScore
 from trace_bench.artifacts.records import JobMeta, Results
+from trace_bench.cancellation import Cancellation
 from trace_bench.config import parse_config
 from trace_bench.config.models import RunConfig
 from trace_bench.errors import EnvironmentUnavailable, Interrupted, TraceBenchError
@@ -91,7 +92,7 @@ class SandboxEvaluator:
                     config,
                     roots=[Path(folder) / "tasks"],
                     build=False,
-                    stop_wanted=lambda: "kill" if stopped() else None,
+                    stop=Cancellation(lambda: "kill" if stopped() else None),
                 )
             except Interrupted:
                 raise EvaluationFailed("the evaluation was stopped") from None

@@ -7,11 +7,12 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import uvicorn
 
+from trace_bench.cancellation import Cancellation
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.kernel_server.app import make_app
 from trace_bench.kernel_server.jobs import Jobs
@@ -90,10 +91,10 @@ def serve(
     problems: Problems,
     token: str | None,
     listener: socket.socket,
-    stop_wanted: Callable[[], bool],
+    stop: Cancellation,
 ) -> None:
-    """Answer requests until `stop_wanted`, which is asked often. Then no evaluation runs any more."""
-    asyncio.run(_serve(jobs, problems, token, listener, stop_wanted))
+    """Answer requests until `stop` ends that. Then no evaluation runs any more."""
+    asyncio.run(_serve(jobs, problems, token, listener, stop))
 
 
 async def _serve(
@@ -101,7 +102,7 @@ async def _serve(
     problems: Problems,
     token: str | None,
     listener: socket.socket,
-    stop_wanted: Callable[[], bool],
+    stop: Cancellation,
 ) -> None:
     async with jobs:
         server = _Server(
@@ -118,7 +119,7 @@ async def _serve(
         )
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         while not serving.done():
-            if stop_wanted() and not server.should_exit:
+            if stop.cancelled and not server.should_exit:
                 jobs.stop()
                 server.should_exit = True
             await asyncio.wait([serving], timeout=_POLL)

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from trace_bench.cancellation import Cancellation
 from trace_bench.errors import Interrupted, TraceBenchError
 from trace_bench.sandbox.base import Backend
 from trace_bench.sandbox.errors import EngineGone, EngineRefused
@@ -32,12 +33,12 @@ class EngineOutage:
     """Waits for the only engine of a run.
 
     Args:
-        stop_wanted: returns a reason if the user stops the run; that ends the wait.
+        stop: ends the wait.
     """
 
-    def __init__(self, backend: Backend, stop_wanted: Callable[[], str | None], *, patience: float = PATIENCE) -> None:
+    def __init__(self, backend: Backend, stop: Cancellation, *, patience: float = PATIENCE) -> None:
         self._backend = backend
-        self._stop_wanted = stop_wanted
+        self._stop = stop
         self._patience = patience
         self._lock = threading.Lock()
 
@@ -53,7 +54,7 @@ class EngineOutage:
         while True:
             with self._lock:
                 # Checked under the lock: each waiting job may have waited until all others had their answers.
-                if self._stop_wanted() is not None:
+                if self._stop.cancelled:
                     raise Interrupted(f"interrupted while the engine was gone: {error}") from error
                 try:
                     for sandbox in self._backend.find({RUN: run_id, JOB: job_id, OWNER: owner()}):
@@ -64,7 +65,7 @@ class EngineOutage:
                 except TraceBenchError:
                     if time.monotonic() > deadline:
                         raise error from None
-            time.sleep(INTERVAL)
+            self._stop.wait(INTERVAL)
 
 
 class LostHosts:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from trace_bench.cancellation import Cancellation
 from trace_bench.sandbox.errors import RateLimited
 from trace_bench.sandbox.pace import Pace
 
@@ -49,23 +50,24 @@ class StartGate:
         self._epoch = 0
         self._refused_since: float | None = None
 
-    def enter(self, cancelled: Callable[[], bool] = lambda: False) -> Startup | None:
-        """Wait for a turn to start; None if it is cancelled."""
+    def enter(self, stop: Cancellation | None = None) -> Startup | None:
+        """Wait for a turn to start; None if `stop` ends the wait."""
+        stop = stop or Cancellation()
         while not self._free.acquire(timeout=LOOK):
-            if cancelled():
+            if stop.cancelled:
                 return None
         startup = Startup(self._free)
-        if not self._sleep(self._closed_until, cancelled):
+        if not self._sleep(self._closed_until, stop):
             startup.finish()
             return None
         return startup
 
-    def wait_to_create(self, startup: Startup, cancelled: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the caller may create the sandbox, which it does at once; False if the start is cancelled."""
-        came = self._clock()
+    def wait_to_create(self, startup: Startup, stop: Cancellation | None = None) -> bool:
+        """Wait until the caller may create the sandbox, which it does at once; False if `stop` ends the wait."""
+        stop, came = stop or Cancellation(), self._clock()
         while True:
             at = self._clock() + (self._pace.take() if self._pace is not None else 0.0)
-            if not self._sleep(max(at, self._closed_until), cancelled):
+            if not self._sleep(max(at, self._closed_until), stop):
                 return False
             with self._lock:
                 if self._closed_until <= self._clock():  # else the host has refused another start meanwhile
@@ -108,13 +110,13 @@ class StartGate:
                 self._refused_since = None
             return stuck
 
-    def _sleep(self, until: float, cancelled: Callable[[], bool]) -> bool:
-        """Sleep until `until`; False, at once, if the start is cancelled."""
+    def _sleep(self, until: float, stop: Cancellation) -> bool:
+        """Sleep until `until`; False, at once, if `stop` ends the wait."""
         while (left := until - self._clock()) > 0:
-            if cancelled():
+            if stop.cancelled:
                 return False
             self._pause(min(left, LOOK))
-        return not cancelled()
+        return not stop.cancelled
 
 
 class Startup:

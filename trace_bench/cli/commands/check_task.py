@@ -69,12 +69,12 @@ def check_task(
         if not as_json:
             _print(rows[-1])
 
-    with stopping("stopping: the checks are ended and their sandboxes removed") as stop_wanted:
+    with stopping("stopping: the checks are ended and their sandboxes removed") as stop:
         plan = plan_config(config, roots=roots, build=not no_build, say=note)
         check_problems(
             plan,
             found=found,
-            stop_wanted=stop_wanted,
+            stop=stop,
             until="programs",
             programs=dict.fromkeys(resolved.tasks, sources),
         )

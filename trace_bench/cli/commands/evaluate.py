@@ -67,9 +67,9 @@ def evaluate(
     if state is not None and values:
         raise ConfigError("--state and --set contradict each other; give one of them")
     given = arguments_of(values) if values else _read(state) if state is not None else None
-    with stopping("stopping: the sandbox is removed") as stop_wanted:
+    with stopping("stopping: the sandbox is removed") as stop:
         found = evaluator.evaluate(
-            task, given, split=split, seed=seed, stop_wanted=stop_wanted,
+            task, given, split=split, seed=seed, stop=stop,
             arguments=arguments_of(argument or [], "--argument"),
             model=model, backend=backend, roots=root or [], build=not no_build, say=note,
             config={"images": {"accept_drift": accept_drift}},

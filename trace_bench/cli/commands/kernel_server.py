@@ -66,14 +66,14 @@ def kernel_server(
     evaluate = SandboxEvaluator(problems, gpu, runs_dir)
     with contextlib.closing(listen(host, port, token)) as listener:
         devices = check_machine(gpu=gpu, build=not no_build, say=note)
-        with stopping("stopping: the evaluations are ended and their sandboxes removed") as stop_wanted:
+        with stopping("stopping: the evaluations are ended and their sandboxes removed") as stop:
             emit(f"listening on {url_of(listener)}")
             serve(
                 Jobs(evaluate, devices, room=queue, on_end=_print),
                 problems,
                 token,
                 listener,
-                stop_wanted=lambda: stop_wanted() is not None,
+                stop,
             )
 
 

@@ -106,7 +106,7 @@ def _build(
     from trace_bench.execution.validate import check_problems
 
     checks: list[ProblemCheck] = []
-    with stopping("stopping: the builds are ended and their sandboxes removed") as stop_wanted:
+    with stopping("stopping: the builds are ended and their sandboxes removed") as stop:
         plan = plan_config(config, suites=suites, roots=roots, build=images, say=note, require_all=strict)
         for warning in plan.warnings:
             note(f"warning: {warning}")
@@ -120,7 +120,7 @@ def _build(
             if not quiet:
                 emit(problem_text(checks[-1], with_kwargs=check.task_id in several))
 
-        check_problems(plan, found=found, stop_wanted=stop_wanted)
+        check_problems(plan, found=found, stop=stop)
     return plan, checks
 
 
