@@ -14,6 +14,7 @@ import pytest
 from tests import forked
 from tests.analysis.folders import make_run, row
 from tests.integration.cli import cli, environment
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.reproduce import open_recording
 from trace_bench.cli.commands.diff import diff
@@ -23,7 +24,6 @@ from trace_bench.cli.commands.import_ import import_
 from trace_bench.cli.commands.rebuild import rebuild as rebuild_command
 from trace_bench.cli.commands.rm import rm
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.archive import pack
 from trace_bench.records.tables import write_files_index
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis import kinds
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.commands.diff import diff as diff_command
 from trace_bench.cli.commands.export import export as export_command
@@ -17,7 +18,6 @@ from trace_bench.cli.commands.import_ import import_
 from trace_bench.cli.commands.rebuild import rebuild as rebuild_command
 from trace_bench.cli.commands.rm import rm
 from trace_bench.errors import TraceBenchError
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.reading import read_rows
 from trace_bench.records.rebuild import rebuild
 

@@ -16,6 +16,7 @@ import pytest
 from tests import forked
 from tests.analysis.folders import entry, job_id, make_run, row
 from tests.integration.cli import TASKS, cli, environment, write_config
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import Journal, write_json
 from trace_bench.cli.attach import Clock, Watch, attach_command
@@ -30,7 +31,6 @@ from trace_bench.execution.events import (
     JobStarted,
     RunStarted,
 )
-from trace_bench.planning.run_lock import lock_run
 
 SEARCH = {"id": "PrioritySearch", "params_variants": [{"num_steps": 2}]}
 

@@ -14,8 +14,8 @@ import pytest
 from tests.analysis.folders import make_run
 from tests.cli.conftest import refused
 from tests.integration.cli import TASKS, cli, start, write_config
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
-from trace_bench.planning.run_lock import lock_run
 
 RUN_ID = "mine"
 

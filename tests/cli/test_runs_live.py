@@ -16,10 +16,10 @@ import pytest
 from tests.analysis.folders import RUN, job_id, make_run, row
 from tests.cli.conftest import refused
 from tests.integration.cli import TASKS, cli, start, write_config
+from trace_bench.artifacts.folder_lock import has_controller, lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.follow import GrowingFile
 from trace_bench.cli.sandboxes import controller_is_alive
-from trace_bench.planning.run_lock import has_controller, lock_run
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.labels import job_labels
 from trace_bench.sandbox.local import LocalBackend

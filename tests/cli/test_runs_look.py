@@ -15,9 +15,9 @@ from tests.analysis.folders import RUN, entry, job_id, make_job, make_run, row
 from tests.cli.conftest import refused
 from tests.cli.test_docs import commands_of
 from tests.integration.cli import REPOSITORY, cli, write_config
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.commands.ls import ls
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records import runs as records
 from trace_bench.records.job_states import JOB_STATES
 from trace_bench.records.runs import State

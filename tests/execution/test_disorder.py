@@ -16,13 +16,13 @@ from tests.execution.listening import Listener
 from tests.execution.simulated import SimulatedSandbox
 from tests.execution.supervisor import Script, Supervisor
 from tests.execution.test_interruptions import When, tables_are_those_of_the_files
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import Interrupted, SandboxError
 from trace_bench.execution import cancel
 from trace_bench.execution.cancel import request_cancellation
 from trace_bench.execution.events import ignore
 from trace_bench.execution.session import SandboxGone, Session
-from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.tables import LiveTables
 from trace_bench.sandbox.errors import EngineGone
 from trace_bench.sandbox.labels import UID_BASE

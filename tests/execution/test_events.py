@@ -11,6 +11,7 @@ import pytest
 from tests.execution.bench import Bench, table
 from tests.execution.supervisor import Script
 from tests.execution.test_interruptions import When, tables_are_those_of_the_files
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.execution import events
 from trace_bench.execution.events import (
@@ -21,7 +22,6 @@ from trace_bench.execution.events import (
     RunStarted,
     SandboxOutput,
 )
-from trace_bench.planning.run_lock import has_controller
 
 
 def test_messages_of_a_thread_keep_their_order_and_beginnings_and_ends_are_never_dropped(

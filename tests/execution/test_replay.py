@@ -16,6 +16,7 @@ import pytest
 from tests.execution.bench import SEARCH, Bench, attempts, entries, fingerprints_of_files, read, table
 from tests.execution.supervisor import Script
 from trace_bench.artifacts import schema
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config import parse_config
 from trace_bench.errors import ConfigError
@@ -23,7 +24,6 @@ from trace_bench.execution import run as run_module
 from trace_bench.execution.result import RunResult
 from trace_bench.gateway.base import Provider, ProviderReply, ProviderRequest
 from trace_bench.planning.recording import find_recording
-from trace_bench.planning.run_lock import lock_run
 
 TIMES = {"run_id", "time_seconds", "train_seconds"}
 LLM = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "temperature": 0.5}

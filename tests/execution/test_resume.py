@@ -11,9 +11,9 @@ import pytest
 
 from tests.execution.bench import Bench, attempts, entries, fingerprints_of_files, read
 from tests.execution.supervisor import Script
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.errors import ConfigError
 from trace_bench.planning.plan import RunPlan
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.sandbox.base import Host
 
 ONE: dict[str, Any] = {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "run_id": "one"}

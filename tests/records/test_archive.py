@@ -17,14 +17,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests.analysis.folders import RUN, make_run
+from trace_bench.artifacts.folder_lock import IMPORTING, held_for_reading, is_in_use, lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records import archive as archives
 from trace_bench.records import removing
 from trace_bench.records.archive import CHECKSUMS, ArchiveLimits, extract, pack
 from trace_bench.records.digest import checksum_lines, index_digest
-from trace_bench.records.guard import IMPORTING, held_for_reading, is_in_use
 from trace_bench.records.reading import read_index
 from trace_bench.records.tables import write_files_index
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.folders import job_id, make_job, make_run, row
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.digest import files_index
 from trace_bench.records.reading import read_index
 from trace_bench.records.removing import Item, removable, remove, remove_run

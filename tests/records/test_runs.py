@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.folders import RUN, entry, make_run, row
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.errors import ConfigError, HarnessError
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.job_states import RunProgress, job_lines, last_step
 from trace_bench.records.reading import read_manifest
 from trace_bench.records.runs import (

@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from trace_bench.execution.connection import Connection
+
 from tests.sandbox.lab import (
     ECHO,
     GRANDCHILD,
@@ -44,7 +46,6 @@ from tests.sandbox.lab import (
     read_until,
 )
 from trace_bench.errors import SandboxError
-from trace_bench.execution.connection import Connection
 from trace_bench.sandbox.base import CONTROLS, FEATURES, ExitStatus, Resources, Sandbox, Stream
 from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxRemoved
 from trace_bench.sandbox.labels import JOB, RUN, UID_BASE

@@ -17,6 +17,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from trace_bench.artifacts.calls import LlmCall
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import json_objects
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ManifestEntry, Results
@@ -46,7 +47,6 @@ from trace_bench.execution.events import (
     UsageChanged,
 )
 from trace_bench.execution.result import RunResult
-from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_row
 from trace_bench.records.rows import is_final, skipped_row
 from trace_bench.records.runs import find_run

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Manifest, ManifestEntry
 from trace_bench.errors import ConfigError
-from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_manifest
 from trace_bench.records.runs import find_job
 

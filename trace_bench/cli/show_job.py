@@ -10,6 +10,7 @@ from typing import Any
 
 from trace_bench.analysis.proposals import proposals_of, proposals_text
 from trace_bench.artifacts.contract import ModelRef, Value
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import finite_number, json_objects
 from trace_bench.artifacts.layout import RESULT, JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
@@ -22,7 +23,6 @@ from trace_bench.config.objectives import SCORE
 from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs, emit_table
 from trace_bench.display.table import Table, dollars, number
 from trace_bench.errors import Boundary, HarnessError
-from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.answers import answers_of, answers_text
 from trace_bench.records.changes import change
 from trace_bench.records.integrity import flags_of, is_withheld

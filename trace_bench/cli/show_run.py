@@ -12,6 +12,7 @@ from typing import Any
 from trace_bench.analysis.proposals import proposals_text, yields_of
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.derived import Summary
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import EnvInfo, Manifest, Results
@@ -21,7 +22,6 @@ from trace_bench.display.console import emit, emit_block, emit_json, emit_pairs,
 from trace_bench.display.table import UNPROTECTED, Column, Table, dollars, number
 from trace_bench.display.text import quoted
 from trace_bench.errors import Boundary, ConfigError
-from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.answers import answers_of, searches_sentences, summed
 from trace_bench.records.integrity import MARK, flags_of, flags_sentence
 from trace_bench.records.job_states import JOB_STATES, JobLine, RunProgress, job_lines

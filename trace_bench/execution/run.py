@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from trace_bench.artifacts.derived import ReplayReport
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.records import Results
 from trace_bench.cancellation import Cancellation
 from trace_bench.display.log import entry
@@ -41,7 +42,6 @@ from trace_bench.planning.job_order import longest_first
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
 from trace_bench.planning.run_budget import RunBudget, limits_of
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records import parquet
 from trace_bench.records.rows import is_final
 from trace_bench.records.tables import preload_standings

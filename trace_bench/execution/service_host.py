@@ -7,8 +7,6 @@ and an answer that was recorded before a failure is used again.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import importlib
 import os
@@ -39,7 +37,7 @@ from trace_bench.planning.preconditions import Check
 from trace_bench.planning.prepare import PreparedJob, model_ref
 from trace_bench.records.calls import read_calls
 from trace_bench.sandbox.labels import PREFIX, owner
-from trace_bench.sandbox.locks import default_directory, open_shared
+from trace_bench.sandbox.locks import default_directory, try_lock
 from trace_bench.suites.service import ModelAddress, Service, ServiceAnswer, ServiceCall, ServiceError
 from trace_bench.suites.spec import Task
 from trace_bench.worker.llm_calls import SERVICES as PATH
@@ -235,17 +233,13 @@ def _place(service: Service, stopped: threading.Event) -> Iterator[None]:
     folder = default_directory()
     while True:
         for number in range(service.at_once):
-            free = False
-            descriptor = open_shared(folder / f"service-{service.name}-{os.getuid()}-{number}.lock")
-            try:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    free = True
-                if free:
+            lock = try_lock(folder / f"service-{service.name}-{os.getuid()}-{number}.lock")
+            if lock is not None:
+                try:
                     yield
                     return
-            finally:
-                os.close(descriptor)
+                finally:
+                    os.close(lock)
         if stopped.wait(POLL):
             raise ServiceError("provider", "the job ended before its turn came")
 

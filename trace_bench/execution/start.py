@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from trace_bench.artifacts.folder_lock import check_not_locked, lock_run
 from trace_bench.artifacts.provenance import capture_git
 from trace_bench.artifacts.records import ImageRecord
 from trace_bench.cancellation import Cancellation
@@ -34,7 +35,6 @@ from trace_bench.planning.preconditions import missing_by, refuse
 from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm
 from trace_bench.planning.recording import LOST_TASK, Recording
-from trace_bench.planning.run_lock import check_not_locked, lock_run
 from trace_bench.planning.search_costs import budget_sentences, check_an_end, search_costs
 from trace_bench.resources import package_dir
 from trace_bench.sandbox.base import Backend, SeveralEngines

@@ -10,6 +10,7 @@ from typing import Any
 
 from trace_bench.artifacts.calls import LlmCall
 from trace_bench.artifacts.contract import Mode
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, Lock, ManifestEntry, Results
@@ -27,7 +28,6 @@ from trace_bench.gateway.replay import RecordedJob, unasked
 from trace_bench.matrix import Job
 from trace_bench.planning.prepare import model_ref
 from trace_bench.planning.resume import read_lock, salt_of
-from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import is_final
 from trace_bench.records.runs import find_run

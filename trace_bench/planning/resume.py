@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from trace_bench.artifacts.folder_lock import has_controller
 from trace_bench.artifacts.jsonio import JsonError, read_model
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ImageRecord, JobMeta, Lock, Results
 from trace_bench.artifacts.versions import is_newer, read_versioned
 from trace_bench.errors import HarnessError
 from trace_bench.planning.planned_job import Decision
-from trace_bench.planning.run_lock import has_controller
 from trace_bench.records.reading import read_row
 from trace_bench.records.rows import is_final, is_whole
 from trace_bench.sandbox.base import Backend, Sandbox

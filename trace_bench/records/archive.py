@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from trace_bench.artifacts.folder_lock import IMPORTING, marked_in_use
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.names import Names
 from trace_bench.artifacts.records import Manifest
@@ -39,7 +40,6 @@ from trace_bench.records.digest import (
     other_entries,
     regular_files,
 )
-from trace_bench.records.guard import IMPORTING, marked_in_use
 from trace_bench.records.runs import run_id_of
 
 CHECKSUMS = "checksums.sha256"

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trace_bench.artifacts.folder_lock import has_controller
+from trace_bench.artifacts.folder_lock import IMPORTING, has_controller, held_for_writing, is_in_use, marked_in_use
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.writers import sync_folder
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, HarnessError
 from trace_bench.records.digest import unfinished
-from trace_bench.records.guard import IMPORTING, held_for_writing, is_in_use, marked_in_use
 from trace_bench.records.job_states import RunProgress
 from trace_bench.records.reading import read_meta
 from trace_bench.records.runs import all_runs, describe

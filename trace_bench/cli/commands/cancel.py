@@ -33,8 +33,8 @@ def cancel(
 
     Example: trace-bench cancel latest
     """
+    from trace_bench.artifacts.folder_lock import has_controller
     from trace_bench.cli.lookup import jobs_named
-    from trace_bench.planning.run_lock import has_controller
     from trace_bench.records.runs import find_run, run_id_of
 
     layout = find_run(run, runs_dir)
@@ -88,8 +88,8 @@ def _unfinished(layout: RunLayout, chosen: Collection[str]) -> list[str]:
 
 def _ask_controller(layout: RunLayout, chosen: Sequence[str], *, kill: bool, wait: bool) -> bool:
     """Ask the run's controller to end the run, or the `chosen` jobs; True once it has."""
+    from trace_bench.artifacts.folder_lock import has_controller
     from trace_bench.execution.cancel import INTERVAL, request_cancellation
-    from trace_bench.planning.run_lock import has_controller
 
     request_cancellation(layout, chosen, kill=kill)
     if not wait:

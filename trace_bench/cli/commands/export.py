@@ -69,9 +69,9 @@ def _refuse_place(layout: RunLayout, output: Path, *, force: bool) -> None:
 
 
 def _export_archive(layout: RunLayout, output: Path, *, unfinished: bool, as_json: bool) -> None:
+    from trace_bench.artifacts.folder_lock import held_for_reading
     from trace_bench.artifacts.versions import NewerRun
     from trace_bench.records.archive import pack
-    from trace_bench.records.guard import held_for_reading
     from trace_bench.records.runs import describe
 
     with held_for_reading(layout):

@@ -41,8 +41,8 @@ def logs(
 
     Example: trace-bench logs latest --follow
     """
+    from trace_bench.artifacts.folder_lock import has_controller
     from trace_bench.cli.lookup import jobs_named
-    from trace_bench.planning.run_lock import has_controller
     from trace_bench.records.runs import find_run
 
     if lines is not None and lines < 0:
@@ -92,8 +92,8 @@ def _print_lines(file: GrowingFile, printer: Print, lines: int | None, goes_on: 
 
 def _job_goes_on(layout: RunLayout, entry: ManifestEntry) -> Callable[[], bool]:
     """True while there is a controller that runs the job, or has yet to start it."""
+    from trace_bench.artifacts.folder_lock import has_controller
     from trace_bench.artifacts.jsonio import json_objects
-    from trace_bench.planning.run_lock import has_controller
     from trace_bench.records.job_states import RunProgress
 
     journal, progress = GrowingFile(layout.events), RunProgress()

@@ -35,7 +35,7 @@ def ls(
 
     Example: trace-bench ls --runs-dir runs
     """
-    from trace_bench.planning.run_lock import has_controller
+    from trace_bench.artifacts.folder_lock import has_controller
     from trace_bench.records.integrity import PAGE
     from trace_bench.records.runs import all_runs, describe
 

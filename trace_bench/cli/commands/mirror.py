@@ -35,8 +35,8 @@ def mirror(
 
     Example: trace-bench mirror mlflow latest
     """
+    from trace_bench.artifacts.folder_lock import held_for_writing
     from trace_bench.mirrors import check_mirror
-    from trace_bench.records.guard import held_for_writing
     from trace_bench.records.runs import find_run
 
     check_mirror(where)

@@ -24,8 +24,8 @@ def rebuild(
 
     Example: trace-bench rebuild latest --check
     """
+    from trace_bench.artifacts.folder_lock import held_for_reading, held_for_writing
     from trace_bench.records import rebuild as records
-    from trace_bench.records.guard import held_for_reading, held_for_writing
     from trace_bench.records.runs import find_run
 
     layout = find_run(run, runs_dir)

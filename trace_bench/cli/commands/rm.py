@@ -29,8 +29,8 @@ def rm(
 
     Example: trace-bench rm 20260102-030405-3f9a0c11
     """
+    from trace_bench.artifacts.folder_lock import check_not_at_work
     from trace_bench.planning.backends import forget_backend
-    from trace_bench.records.guard import check_not_at_work
     from trace_bench.records.removing import remove_run
     from trace_bench.records.runs import run_id_of
 
