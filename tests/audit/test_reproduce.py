@@ -22,7 +22,7 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ImageRecord, Lock
 from trace_bench.artifacts.reproduction import Reproduction
 from trace_bench.audit import pinned
-from trace_bench.audit.pinned import PinnedImages
+from trace_bench.audit.determinants import PinnedImages
 from trace_bench.audit.reproduce import BITS_LOST, snapshot_here
 from trace_bench.cli.app import run_app
 from trace_bench.cli.displays import Lines

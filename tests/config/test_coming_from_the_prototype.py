@@ -19,7 +19,7 @@ from trace_bench.config.resolve import resolve
 from trace_bench.config.selectors import select
 from trace_bench.errors import ConfigError
 from trace_bench.matrix import Job, expand
-from trace_bench.records import metric_columns
+from trace_bench.records.rows import FIELDS
 from trace_bench.suites.former import OTHER_NAMES, remedies
 from trace_bench.suites.terminal_bench import host
 from trace_bench.trainers.names import REMEDIES
@@ -173,7 +173,7 @@ def test_each_command_is_taken_or_refused_with_the_remedy(
 
 
 def test_each_column_of_the_prototype_is_there_or_has_its_place_named() -> None:
-    columns = {*metric_columns.FIELDS, *SCORE_NAMES}
+    columns = {*FIELDS, *SCORE_NAMES}
     listed = rows("Columns of results.csv")
     assert sum(len(re.findall(r"`\w+`", names)) for names, _ in listed) == 33, "all of the prototype's columns"
     for names, here_ in listed:

@@ -23,9 +23,9 @@ from trace_bench.errors import HarnessError
 from trace_bench.records import reading
 from trace_bench.records import tables as tables_module
 from trace_bench.records.leaderboard import LeaderboardRow, rank
-from trace_bench.records.metric_columns import FIELDS
 from trace_bench.records.parquet import write_parquet
 from trace_bench.records.reading import read_rows
+from trace_bench.records.rows import FIELDS
 from trace_bench.records.tables import COLUMNS, LiveTables, write_files_index
 
 FIRST_COLUMNS = (

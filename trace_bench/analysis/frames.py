@@ -17,8 +17,7 @@ import pandas as pd
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import read_journal
-from trace_bench.records.metric_columns import LATER, metric_columns
-from trace_bench.records.rows import NORMALISED, is_final, normalised_score, was_cut
+from trace_bench.records.rows import LATER, NORMALISED, is_final, metric_columns, normalised_score, was_cut
 from trace_bench.records.tables import COLUMNS
 
 SCORE = "score"

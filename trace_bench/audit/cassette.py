@@ -133,7 +133,7 @@ class _Reader:
         self._calls = Calls()
         self._tallies: dict[str, Tally] = {}
         self._total = Tally()
-        self._own = [0, 0]
+        self._own = (0, 0)
         self._lines: list[_Line] = []
         self._answers: list[Made] = []  # those that count in the job's budget
         self._last_time = 0.0
@@ -149,7 +149,7 @@ class _Reader:
         calls, tallies = self._calls, self._tallies
         calls.whole = whole
         calls.usage = self._total.usage()
-        calls.own_tokens = (self._own[0], self._own[1])
+        calls.own_tokens = self._own
         calls.by_phase = {phase: tallies[phase].usage() for phase in (*PHASES, OTHER) if phase in tallies}
         if self._meta.mode != "replay":
             self._check_budget(self._meta.budget)
@@ -163,8 +163,8 @@ class _Reader:
         phase = call.phase if call.phase in PHASES else OTHER
         self._tallies.setdefault(phase, Tally()).add(call)
         self._total.add(call)
-        for place, tokens in enumerate(_own_tokens(call)):
-            self._own[place] += tokens
+        prompt, completion = _own_tokens(call)
+        self._own = (self._own[0] + prompt, self._own[1] + completion)
         if call.attempt in self._ends and time >= self._ends[call.attempt] - _CLOCK_SLACK:
             calls.late.append((phase, usage_of([call])))
         spent = Made(time, time - call.latency, call.prompt_tokens, call.completion_tokens, call.cost_usd)
@@ -287,8 +287,10 @@ def _own_tokens(call: LlmCall) -> tuple[int, int]:
     """Prompt and completion tokens that a call adds to its job, those of discarded answers included."""
     if call.refused or call.reused_from is not None:
         return 0, 0
-    parts = [call, *call.tries]
-    return sum(part.prompt_tokens for part in parts), sum(part.completion_tokens for part in parts)
+    prompt, completion = call.prompt_tokens, call.completion_tokens
+    for discarded in call.tries:
+        prompt, completion = prompt + discarded.prompt_tokens, completion + discarded.completion_tokens
+    return prompt, completion
 
 
 def check_usage(meta: JobMeta, calls: Calls, at: Findings) -> None:

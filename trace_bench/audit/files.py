@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from trace_bench.artifacts import schema
-from trace_bench.artifacts.derived import FilesIndex
+from trace_bench.artifacts.derived import FileEntry, FilesIndex
 from trace_bench.artifacts.jsonio import JsonError, explain, loads
-from trace_bench.artifacts.layout import RunLayout, schema_of
+from trace_bench.artifacts.layout import schema_of
 from trace_bench.audit.claims import Findings
-from trace_bench.audit.reading import Folder, Unreadable, kind_of, parse_state
+from trace_bench.audit.reading import Unreadable, kind_of, parse_state
+from trace_bench.audit.run import AuditedRun
 from trace_bench.audit.secrets import Scanner
 from trace_bench.records.digest import run_digest
 
@@ -27,38 +28,28 @@ _BLOCK = 1 << 20
 
 
 class Inventory:
-    """The check of all files of a run, one after another.
+    """The check of all files of a run, one after another."""
 
-    Args:
-        why_not: why the index does not match the files; empty if it must match.
-    """
-
-    def __init__(
-        self, folder: Folder, layout: RunLayout, findings: Findings, environ: Mapping[str, str], why_not: str
-    ) -> None:
-        self._folder = folder
-        self._findings = findings
+    def __init__(self, run: AuditedRun, environ: Mapping[str, str]) -> None:
+        self._folder = run.folder
+        self._findings = run.findings
         self._scanner = Scanner(environ)
-        self._at_index = findings.in_file(layout.relative(layout.files_index))
-        self._never_listed = {self._at_index.file, layout.relative(layout.cancel)}
-        self._listed: dict[str, tuple[int, str, str | None]] = {}
+        self._at_index = run.at(run.layout.files_index)
+        self._never_listed = {self._at_index.file, run.path(run.layout.cancel)}
+        self._listed: dict[str, FileEntry] = {}
         self._hashes: dict[str, str] = {}
-        index = self._read_index()
-        self._why_not = why_not or ("" if index is not None else "the run has no index")
-        if self._why_not:
-            for claim in (HASHES, UNLISTED):
-                findings.unknown(claim, self._why_not)
+        index = None
+        try:
+            index = run.folder.model(FilesIndex, self._at_index.file)
+        except Unreadable as error:
+            self._at_index.wrong(SCHEMAS, found=str(error), expected="files_index")
+        self._why_not = run.why_unfinished or ("" if index is not None else "the run has no index")
+        for claim in (HASHES, UNLISTED) if self._why_not else ():
+            self._findings.unknown(claim, self._why_not)
         for entry in index.files if index is not None else ():
             if entry.path in self._listed:
                 self._at_index.wrong(HASHES, entry.path, "listed twice", "listed once")
-            self._listed[entry.path] = (entry.size, entry.sha256, entry.schema_name)
-
-    def _read_index(self) -> FilesIndex | None:
-        try:
-            return self._folder.model(FilesIndex, self._at_index.file)
-        except Unreadable as error:
-            self._at_index.wrong(SCHEMAS, found=str(error), expected="files_index")
-            return None
+            self._listed[entry.path] = entry
 
     def take(self, path: str, status: os.stat_result | None, *, is_read: bool = False) -> None:
         """Check one file, or what is in its place.
@@ -66,37 +57,29 @@ class Inventory:
         Args:
             is_read: its schema was checked.
         """
-        at = self._findings.in_file(path)
-        listed = self._listed.pop(path, None)
-        if status is None or not stat.S_ISREG(status.st_mode):
-            at.check(False, LINKS, "", kind_of(status), "a file")
+        at, listed = self._findings.in_file(path), self._listed.pop(path, None)
+        is_file = status is not None and stat.S_ISREG(status.st_mode)
+        if not at.check(is_file, LINKS, "", kind_of(status), "a file") or status is None:
             return
-        at.checked(LINKS)
         size, sha256 = self._hash(at, status)
         if path not in self._never_listed:
             self._hashes[path] = sha256 or ""
         if not self._why_not:
-            self._compare(at, size, sha256, listed)
-        if not is_read:
-            self._check_schema(at)
+            at.checked(UNLISTED)
+            if listed is None and path not in self._never_listed:
+                at.wrong(UNLISTED, found=f"{size} bytes")
+            elif listed is not None and at.equal(HASHES, "size", size, listed.size):
+                at.equal(HASHES, "sha256", sha256, listed.sha256)
+                self._at_index.equal(SCHEMAS, f"{path}: schema_name", listed.schema_name, schema_of(path))
+        name = schema_of(path)
+        if name is not None and not is_read:
+            self._check_schema(at, name)
 
     def finish(self) -> str:
         """Report the files that are listed and missing. Returns the digest of the run."""
-        if not self._why_not:
-            for path, (size, _, _) in self._listed.items():
-                self._findings.in_file(path).wrong(HASHES, found=None, expected=f"{size} bytes")
+        for path, entry in self._listed.items() if not self._why_not else ():
+            self._findings.in_file(path).wrong(HASHES, found=None, expected=f"{entry.size} bytes")
         return run_digest(self._hashes)
-
-    def _compare(self, at: Findings, size: int, sha256: str | None, listed: tuple[int, str, str | None] | None) -> None:
-        at.checked(UNLISTED)
-        if listed is None:
-            if at.file not in self._never_listed:
-                at.wrong(UNLISTED, found=f"{size} bytes")
-        elif at.equal(HASHES, "size", size, listed[0]):
-            at.equal(HASHES, "sha256", sha256, listed[1])
-            name = schema_of(at.file)
-            if listed[2] is not None or name is not None:
-                self._at_index.equal(SCHEMAS, f"{at.file}: schema_name", listed[2], name)
 
     def _hash(self, at: Findings, status: os.stat_result) -> tuple[int, str | None]:
         """Size and SHA-256. The bytes are searched for secrets on the way."""
@@ -121,10 +104,7 @@ class Inventory:
             return status.st_size, None
         return size, digest.hexdigest()
 
-    def _check_schema(self, at: Findings) -> None:
-        name = schema_of(at.file)
-        if name is None:
-            return
+    def _check_schema(self, at: Findings, name: str) -> None:
         at.checked(SCHEMAS)
         key = ""
         try:
@@ -133,11 +113,10 @@ class Inventory:
                     key = f"line {number}"
                     _check_fits(name, raw)
                     key = ""
-            elif (data := self._folder.data(at.file)) is not None:
-                if at.file.endswith(".yaml"):
-                    parse_state(data)
-                else:
-                    _check_fits(name, data)
+            elif at.file.endswith(".yaml"):
+                parse_state(self._folder.data(at.file) or b"")
+            else:
+                _check_fits(name, self._folder.data(at.file) or b"")
         except ValueError as error:
             at.wrong(SCHEMAS, key, str(error), name)
 

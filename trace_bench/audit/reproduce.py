@@ -21,7 +21,7 @@ from trace_bench.artifacts.provenance import now
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.reproduction import JobReproduction, Pin, Reproduction, Verdict
 from trace_bench.artifacts.writers import write_json
-from trace_bench.audit.pinned import PinnedImages, pins_of, reasons_for
+from trace_bench.audit.determinants import PinnedImages, pins_of, reasons_for
 from trace_bench.audit.reading import Folder, kind_of
 from trace_bench.cancellation import Cancellation
 from trace_bench.display.text import quoted

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,9 +57,13 @@ def check_tables(run: AuditedRun) -> None:
     if any(run.folder.size(run.path(path)) is not None for path in (layout.results_parquet, layout.results_csv)):
         _check_table(run, PARQUET, layout.results_parquet, made, _parquet_table)
     # The first versions wrote no page, the next ones one whose intervals were not cut at the bounds of scores.
-    page = _content(run, LEADERBOARD, layout.leaderboard_md, optional=not run.same_package)
-    if page is not None and (run.same_package or page != derived(lambda job_id: None)[layout.leaderboard_md]):
-        _check_page(run, page, made[layout.leaderboard_md])
+    page = run.at(layout.leaderboard_md)
+    if run.same_package:
+        _check_table(run, LEADERBOARD, layout.leaderboard_md, made, _page_table)
+    elif run.folder.size(page.file) is not None:
+        uncut = derived(lambda job_id: None)
+        if _content(run, LEADERBOARD, layout.leaderboard_md) != uncut[layout.leaderboard_md]:
+            _check_table(run, LEADERBOARD, layout.leaderboard_md, made, _page_table)
 
 
 # ------------------------------------------------------------------------------------------------ manifest and replay
@@ -184,6 +187,11 @@ def _csv_table(data: bytes) -> _Table:
     return _Table(header, columns, len(lines))
 
 
+def _page_table(data: bytes) -> _Table:
+    lines = data.decode("utf-8", "replace").splitlines()
+    return _Table(["text"], [lines], len(lines))
+
+
 def _parquet_table(data: bytes) -> _Table:
     import pyarrow
     import pyarrow.parquet
@@ -196,15 +204,15 @@ def _parquet_table(data: bytes) -> _Table:
     return _Table(table.column_names, [column.to_pylist() for column in table.columns], table.num_rows)
 
 
-def _content(run: AuditedRun, claim: str, path: Path, *, optional: bool = False) -> bytes | None:
-    """The bytes of a table. Without it, the claim is contradicted unless it is `optional`."""
+def _content(run: AuditedRun, claim: str, path: Path) -> bytes | None:
+    """The bytes of a table. Without it, the claim is contradicted."""
     at = run.at(path)
     try:
         data = run.folder.data(at.file, _MAX_TABLE)
     except Unreadable as error:
         at.wrong(claim, found=str(error), expected="a table")
         return None
-    if data is None and not optional:
+    if data is None:
         at.wrong(claim, found=None, expected="a table")
     return data
 
@@ -227,7 +235,7 @@ def _check_summary(run: AuditedRun, made: bytes) -> None:
 def _check_table(
     run: AuditedRun, claim: str, path: Path, made: Mapping[Path, bytes], parse: Callable[[bytes], _Table]
 ) -> None:
-    """Compare each cell. Numbers can differ by rounding, in a table of another version also by their digits."""
+    """Compare each cell."""
     at, data = run.at(path), _content(run, claim, path)
     if data is None:
         return
@@ -251,54 +259,36 @@ def _check_table(
                 _report_difference(run, claim, at, f"row {number}: {name}", one, other)
 
 
-def _check_page(run: AuditedRun, page: bytes, made: bytes) -> None:
-    """Compare the leaderboard for people line by line, up to the first difference."""
-    at, same = run.at(run.layout.leaderboard_md), run.same_package
-    pairs = zip_longest(page.decode("utf-8", "replace").splitlines(), made.decode().splitlines())
-    for number, (one, other) in enumerate(pairs, start=1):
-        if one == other or (not same and one and other and _same_text(one, other)):
-            continue
-        if not same:  # there is room for the place where the lines differ only
-            places = enumerate(zip_longest(one or "", other or ""))
-            start = max(0, next((n for n, (left, right) in places if left != right), 0) - 20)
-            one, other = (line if line is None else line[start:] for line in (one, other))
-        _report_difference(run, LEADERBOARD, at, f"line {number}", one, other)
-        return
-
-
 def _report_difference(run: AuditedRun, claim: str, at: Findings, key: str, found: object, expected: object) -> None:
     """Report that a table differs from the one that this code makes.
 
     It is a contradiction if this package wrote the table, or if the table copies numbers from rows.
     """
-    copied = claim == PARQUET or (_NUMBER.fullmatch(str(found)) and _NUMBER.fullmatch(str(expected)))
+    one, other = str(found), str(expected)
+    copied = claim == PARQUET or (_NUMBER.fullmatch(one) and _NUMBER.fullmatch(other))
     if run.same_package or (claim != LEADERBOARD and key != "columns" and copied):
         at.wrong(claim, key, found, expected)
-    else:
-        difference = f"{at.file}, {key} is {str(found)[:60]}, and would be {str(expected)[:60]} here"
+    else:  # there is room for the place where they differ only
+        start = max(0, next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0) - 20)
+        difference = f"{at.file}, {key} is {one[start:][:60]}, and would be {other[start:][:60]} here"
         at.unknown(claim, f"another version of the code wrote it: {difference}")
 
 
 def _same_cell(one: Any, other: Any, *, any_digits: bool) -> bool:
-    """Return True if two cells are equal, in CSV except for the rounding of numbers.
+    """Return True if two cells are equal; in CSV numbers can be rounded.
 
     Args:
-        any_digits: numbers can be printed with different numbers of digits.
+        any_digits: numbers can have other numbers of digits, and columns of a page other widths.
     """
     if one == other or not isinstance(one, str) or not isinstance(other, str):
         return bool(one == other)
-    try:
-        return _close(float(one), float(other)) or (any_digits and _same_digits(one, other))
-    except ValueError:
+    if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other) and _close(float(one), float(other)):
+        return True
+    if not any_digits:
         return False
-
-
-def _same_text(one: str, other: str) -> bool:
-    """Return True if two lines are equal except for the digits of their numbers and the widths of columns."""
     one, other = (re.sub(r"-{2,}", "--", " ".join(line.split())) for line in (one, other))
-    if _NUMBER.split(one) != _NUMBER.split(other):
-        return False
-    return all(map(_same_digits, _NUMBER.findall(one), _NUMBER.findall(other)))
+    same_words = _NUMBER.split(one) == _NUMBER.split(other)
+    return same_words and all(map(_same_digits, _NUMBER.findall(one), _NUMBER.findall(other)))
 
 
 def _same_digits(one: str, other: str) -> bool:

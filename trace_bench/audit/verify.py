@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from trace_bench import __version__
-from trace_bench.artifacts.layout import JOB_ID, JobLayout, RunLayout
+from trace_bench.artifacts.layout import JOB_ID, RunLayout
 from trace_bench.artifacts.provenance import now
 from trace_bench.audit import conduct, plan, tables
 from trace_bench.audit.claims import AuditReport, Findings
@@ -74,20 +74,13 @@ def audit(
 
 def _check_files_and_jobs(run: AuditedRun, environ: Mapping[str, str]) -> str:
     """Check file after file, and each job before its files. Returns the digest of the run."""
-    inventory = Inventory(run.folder, run.layout, run.findings, environ, run.why_unfinished)
-    current: JobLayout | None = None
-    read: set[str] = set()
+    inventory = Inventory(run, environ)
+    current, read = "", set[str]()
     for path, status in run.folder.walk():
-        job = _job_of(run.layout, path)
-        if job is not None and (current is None or job.root != current.root):
-            current = job
-            read = check_job(run, job)
+        parts = path.split("/", 2)
+        in_job = len(parts) == 3 and parts[0] == run.path(run.layout.jobs) and JOB_ID.fullmatch(parts[1])
+        if in_job and parts[1] != current:
+            current = parts[1]
+            read = check_job(run, run.layout.job(current))
         inventory.take(path, status, is_read=path in read)
     return inventory.finish()
-
-
-def _job_of(layout: RunLayout, path: str) -> JobLayout | None:
-    parts = path.split("/", 2)
-    if len(parts) == 3 and parts[0] == layout.relative(layout.jobs) and JOB_ID.fullmatch(parts[1]):
-        return layout.job(parts[1])
-    return None

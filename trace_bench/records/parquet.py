@@ -19,7 +19,7 @@ from trace_bench import __version__
 from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.records import Results
 from trace_bench.artifacts.writers import write_bytes
-from trace_bench.records.metric_columns import metric_columns
+from trace_bench.records.rows import metric_columns
 from trace_bench.secrets import known
 
 # NumPy, which pyarrow imports, sets this for the time of its import, and takes it away again. Another thread that asks

@@ -1,8 +1,9 @@
-"""Make the row of a job: ``results.json``, and a line of ``results.csv``."""
+"""Make the row of a job (``results.json``, and a line of ``results.csv``), and list the columns of tables of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from trace_bench.artifacts.calls import SCORE_PHASE, Usage
 from trace_bench.artifacts.derived import ParetoFront
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.outputs import Failure, Scores, StateScores, WorkerResult
-from trace_bench.artifacts.records import JobMeta, ManifestEntry, Results
+from trace_bench.artifacts.records import OTHER_NAMES, JobMeta, ManifestEntry, Results
 from trace_bench.config.objectives import SCORE
 from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld
@@ -35,6 +36,12 @@ SHARED_WITH_ENTRY = tuple(
     name for name in ManifestEntry.model_fields if name in Results.model_fields and name not in ("job_id", "status")
 )
 """Columns that the manifest has too. They say what a job is."""
+
+STATES = ("initial", "final", "best", "test")
+LATER = ("evaluations_saved", "search_answers", "unusable_answers", "scoring_calls")
+"""The last fields of `Results`. ``results.csv`` of a run of an earlier version is made again without them."""
+FIELDS = tuple(name for name in Results.model_fields if name not in LATER)
+"""Columns of every ``results.csv``."""
 
 
 def normalised_score(metrics: Mapping[str, float]) -> float | None:
@@ -247,3 +254,41 @@ def _paths(run: RunLayout, job: JobLayout) -> dict[str, Any]:
         "tb_logdir": job.tb,
     }
     return {name: run.relative(path) if path.exists() else None for name, path in files.items()}
+
+
+# -------------------------------------------------------------------------------------------------------- columns
+
+
+def field_columns(rows: Sequence[Results]) -> tuple[str, ...]:
+    """The fields of `Results` that ``results.csv`` of `rows` has as columns, in order."""
+    return *FIELDS, *(name for name in LATER if any(getattr(row, name) is not None for row in rows))
+
+
+def other_columns(rows: Sequence[Results]) -> Mapping[str, str]:
+    """`OTHER_NAMES`; nothing for the rows of an earlier version, which were written without most `LATER` fields."""
+    ended = [row for row in rows if row.status != "skipped"]
+    return OTHER_NAMES if not ended or any("unusable_answers" in row.model_fields_set for row in ended) else {}
+
+
+def metric_columns(rows: Sequence[Results]) -> Mapping[str, Callable[[Results], float | None]]:
+    """Columns and how each is read off a row: ``metric_best:NAME`` and so on, by metric in the order in which `rows`
+    have them first; none that is empty in every row.
+
+    Metrics of different tasks stand side by side: a row has nothing in those of another task.
+    """
+    names = dict.fromkeys(name for row in rows for state in ("best", *STATES) for name in _metrics_of(row, state))
+    return {
+        f"metric_{state}:{name}": partial(_metric_of, state, name)
+        for name in names
+        for state in STATES
+        if any(name in _metrics_of(row, state) for row in rows)
+    }
+
+
+def _metric_of(state: str, name: str, row: Results) -> float | None:
+    return _metrics_of(row, state).get(name)
+
+
+def _metrics_of(row: Results, state: str) -> Mapping[str, float]:
+    metrics: Mapping[str, float] = getattr(row, f"metrics_{state}")
+    return metrics

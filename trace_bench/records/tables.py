@@ -33,9 +33,16 @@ from trace_bench.records.digest import files_index, unfinished
 from trace_bench.records.gaps import sentences
 from trace_bench.records.integrity import flag_counts
 from trace_bench.records.leaderboard import LeaderboardRow, rank
-from trace_bench.records.metric_columns import FIELDS, field_columns, metric_columns, other_columns
 from trace_bench.records.reading import read_optional
-from trace_bench.records.rows import skip_reasons, unmet_preconditions, was_cut
+from trace_bench.records.rows import (
+    FIELDS,
+    field_columns,
+    metric_columns,
+    other_columns,
+    skip_reasons,
+    unmet_preconditions,
+    was_cut,
+)
 from trace_bench.resources import package_hash
 
 Objectives = Callable[[str], ObjectiveSpec | None]
