@@ -212,11 +212,7 @@ def serve(scale: Scale, folder: Path, _: str | None) -> None:
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     _raise_open_files()
-    loopback = ModalServer(
-        state=folder / "server", starts=scale.service(refuses=True), engine=LightEngine(scale.script)
-    )
-    (folder / "server").mkdir()
-    with loopback:
+    with ModalServer(starts=scale.service(refuses=True), engine=LightEngine(scale.script)) as loopback:
         print(json.dumps(loopback.environment), flush=True)
         counted = folder / "server.json"
         while signal.sigtimedwait({signal.SIGTERM, signal.SIGINT}, 0.2) is None:
@@ -339,7 +335,7 @@ def _parts() -> list[tuple[Any, str]]:
     from trace_bench.planning.plan import RunPlan
     from trace_bench.records.tables import LiveTables
     from trace_bench.sandbox.modal import backend, sandbox
-    from trace_bench.sandbox.modal.conversation import ModalStream
+    from trace_bench.sandbox.modal.stream import ModalStream
     from trace_bench.sandbox.uids import UidBlocks
     from trace_bench.scheduling.allocation import Allocator
     from trace_bench.scheduling.starting import StartGate

@@ -21,7 +21,7 @@ from trace_bench.sandbox.labels import JOB
 
 if TYPE_CHECKING:  # the service's client takes half a second to import
     from tests.modal_server.server import ModalServer
-    from tests.modal_server.state import Sandbox
+    from tests.modal_server.service import Sandbox
 
 REGISTRY = "registry.example/lab"
 """Where the images of these tests seem to be: the server knows what the engine calls them."""

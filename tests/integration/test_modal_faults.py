@@ -20,7 +20,7 @@ from tests.integration.test_interruption import wait_for
 
 if TYPE_CHECKING:
     from tests.modal_server.server import ModalServer
-    from tests.modal_server.state import Sandbox
+    from tests.modal_server.service import Sandbox
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -50,16 +50,9 @@ def undisturbed(pushed: Pushed, tmp_path_factory: pytest.TempPathFactory) -> Und
     return run_undisturbed(folder, pushed.home, config)
 
 
-@pytest.fixture(params=["quick_server", pytest.param("modal_server", marks=pytest.mark.slow)])
-def a_server(request: pytest.FixtureRequest) -> ModalServer:
-    """In process mode, and for the long test run in docker mode too."""
-    found: ModalServer = request.getfixturevalue(request.param)
-    return found
-
-
 @pytest.fixture
-def trial(pushed: Pushed, a_server: ModalServer, tmp_path: Path) -> ModalTrial:
-    return ModalTrial(tmp_path, pushed.home, phased(tmp_path), server=a_server)
+def trial(pushed: Pushed, quick_server: ModalServer, tmp_path: Path) -> ModalTrial:
+    return ModalTrial(tmp_path, pushed.home, phased(tmp_path), server=quick_server)
 
 
 def at_creation(server: ModalServer, job_id: str, fault: str) -> None:
@@ -117,34 +110,34 @@ def at_work(trial: ModalTrial, server: ModalServer, calls: int = 1) -> list[Sand
 
 
 def test_whatever_happens_to_a_sandbox_costs_its_job_an_attempt_at_most(
-    undisturbed: Undisturbed, trial: ModalTrial, a_server: ModalServer
+    undisturbed: Undisturbed, trial: ModalTrial, quick_server: ModalServer
 ) -> None:
     by_job = dict(zip(undisturbed.rows, FAULTS, strict=True))
     for job_id, (at_first, *_) in by_job.items():
-        at_creation(a_server, job_id, at_first)
+        at_creation(quick_server, job_id, at_first)
     with trial.controller() as process:
         later = {job_id: faults for job_id, (_, faults, *_) in by_job.items()}
-        meet(trial, a_server, later, lambda: process.poll() is None)
+        meet(trial, quick_server, later, lambda: process.poll() is None)
         said = trial.ended(process)
         assert process.returncode == 0, said
     for job_id, (at_first, faults, costs, known) in by_job.items():
         *first, last = attempts_of(trial.folder, job_id)
         assert last["status"] == "ok", faults
         assert [attempt["failure"]["boundary"] for attempt in first] == ["sandbox"] * costs, (at_first, faults)
-        assert made(a_server)[job_id] == known, (at_first, faults)
+        assert made(quick_server)[job_id] == known, (at_first, faults)
     trial.check(undisturbed)
 
 
 def test_a_controller_that_is_killed_is_followed_by_one_that_adopts_its_sandboxes(
-    undisturbed: Undisturbed, trial: ModalTrial, a_server: ModalServer
+    undisturbed: Undisturbed, trial: ModalTrial, quick_server: ModalServer
 ) -> None:
     with trial.controller() as process:
-        ids = {sandbox.id for sandbox in wait_for(lambda: at_work(trial, a_server))}
+        ids = {sandbox.id for sandbox in wait_for(lambda: at_work(trial, quick_server))}
         process.kill()
     paid = paid_calls(run_of(trial.folder))
     assert len(ids) == 4 and paid and not trial.is_recorded
     trial.finish()
-    assert {sandbox.id for sandbox in a_server.sandboxes()} == ids, "no sandbox was made anew"
+    assert {sandbox.id for sandbox in quick_server.sandboxes()} == ids, "no sandbox was made anew"
     for job_id in undisturbed.rows:
         (attempt,) = [a for a in attempts_of(trial.folder, job_id) if a["status"] == "ok"]
         assert attempt["sandbox_id"] in ids
@@ -153,37 +146,37 @@ def test_a_controller_that_is_killed_is_followed_by_one_that_adopts_its_sandboxe
 
 @pytest.mark.slow
 def test_a_service_that_goes_and_comes_back_with_its_sandboxes(
-    undisturbed: Undisturbed, trial: ModalTrial, a_server: ModalServer
+    undisturbed: Undisturbed, trial: ModalTrial, quick_server: ModalServer
 ) -> None:
     with trial.controller() as process:
-        wait_for(lambda: at_work(trial, a_server))
-        a_server.stop()
+        wait_for(lambda: at_work(trial, quick_server))
+        quick_server.stop()
         time.sleep(4)
         assert process.poll() is None, "it waits"
-        a_server.start()
+        quick_server.start()
         said = trial.ended(process)
         assert process.returncode == 0, said
     trial.check(undisturbed)
 
 
-def test_clean_ends_what_a_dead_controller_left(trial: ModalTrial, a_server: ModalServer) -> None:
+def test_clean_ends_what_a_dead_controller_left(trial: ModalTrial, quick_server: ModalServer) -> None:
     trial.config.write_text(json.dumps({**json.loads(trial.config.read_text()), "modal": {
         "image_registry": json.loads(trial.config.read_text())["modal"]["image_registry"]}}))  # fmt: skip
     with trial.controller() as process:
-        wait_for(a_server.running)
+        wait_for(quick_server.running)
         process.kill()
     run_id = run_of(trial.folder).name
     done = cli("clean", "--backend", "modal", "--run", run_id, home=trial.home, cwd=trial.folder)
     assert done.returncode == 0 and "removed trace-bench-" in done.stdout, done.stderr
-    assert a_server.running() == []
+    assert quick_server.running() == []
 
 
 @pytest.mark.slow
-def test_what_nobody_comes_back_for_ends_by_itself(pushed: Pushed, a_server: ModalServer, tmp_path: Path) -> None:
+def test_what_nobody_comes_back_for_ends_by_itself(pushed: Pushed, quick_server: ModalServer, tmp_path: Path) -> None:
     """The supervisor gives up after its lease, and the sandbox after as long as it would wait to be collected."""
     config = phased(tmp_path, modal={"idle_timeout": 30})
-    trial = ModalTrial(tmp_path, pushed.home, config, server=a_server)
+    trial = ModalTrial(tmp_path, pushed.home, config, server=quick_server)
     with trial.controller() as process:
-        wait_for(lambda: at_work(trial, a_server))
+        wait_for(lambda: at_work(trial, quick_server))
         process.kill()
-    wait_for(lambda: a_server.running() == [], 180)
+    wait_for(lambda: quick_server.running() == [], 180)

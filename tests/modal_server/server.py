@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import socket
-import tempfile
+import subprocess
 import threading
 import weakref
 from collections.abc import Coroutine, Mapping
-from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import modal
@@ -21,18 +20,11 @@ from modal_proto import api_pb2
 from modal_proto.api_grpc import ModalClientBase
 from modal_proto.task_command_router_grpc import TaskCommandRouterBase
 
-from tests.modal_server.control import Control
-from tests.modal_server.engines import Engine, Keeping, ProcessEngine
-from tests.modal_server.router import Router
-from tests.modal_server.rpc import KEPT_CALLS, Record, Service
-from tests.modal_server.sandboxes import Sandboxes
-from tests.modal_server.sandboxes_v1 import SandboxesV1
-from tests.modal_server.sandboxes_v2 import SandboxesV2
-from tests.modal_server.state import Sandbox, State
-from tests.modal_server.stdio import Watcher
+from tests.modal_server.engines import DockerEngine, Engine, ProcessEngine
+from tests.modal_server.rpc import Call, Handlers
+from tests.modal_server.service import Sandbox, Service
 from tests.modal_server.trouble import Starts, Trouble
 
-Mode = Literal["process", "docker"]
 T = TypeVar("T")
 
 
@@ -56,13 +48,13 @@ class _Closing(Server):
 
 
 class ModalServer:
-    """A server on 127.0.0.1.
+    """A server on 127.0.0.1. As a context manager it ends its sandboxes on the way out; `stop` leaves them.
 
-    As a context manager it ends its sandboxes and removes its state on the way out. `start` and `stop` leave both: a
-    server that is started on the same `state` (and `port`) finds its sandboxes again.
-
-    In process mode `isolated` sandboxes have a root, a process tree and a network of their own, where the host allows
-    it; else they share the host's.
+    Args:
+        mode: processes of this host in namespaces, which takes root, or containers of the local Docker engine.
+        images: docker mode: references of a registry, and the engine's names for them.
+        variables: process mode: what images set in the environment, such as PATH.
+        engine: runs the sandboxes instead.
 
     >>> with ModalServer() as server, server.client() as client:
     ...     app = modal.App.lookup("an-app", create_if_missing=True, client=client)
@@ -70,44 +62,28 @@ class ModalServer:
 
     def __init__(
         self,
-        mode: Mode = "process",
+        mode: Literal["process", "docker"] = "process",
         *,
-        port: int = 0,
-        state: Path | None = None,
         starts: Starts | None = None,
         images: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
-        isolated: bool = True,
-        kept_calls: int = KEPT_CALLS,
-        credentials: tuple[str, str] = ("ak-loopback", "as-loopback"),
         engine: Engine | None = None,
     ) -> None:
-        self.mode = mode
-        self._own_engine = engine
-        self.port = port
-        self.state = state or Path(tempfile.mkdtemp(prefix="modal-server-"))
-        self._isolated = isolated
-        self._own_state = state is None
+        self._engine = engine or (DockerEngine(images or {}) if mode == "docker" else ProcessEngine(variables or {}))
         self.starts = starts or Starts()
-        self.images = dict(images or {})
-        """Docker mode: references of a registry -> tags that the local engine has."""
-        self.variables = dict(variables or {})
-        """Process mode: what images set in the environment, such as PATH."""
-        self.credentials = credentials
         self.trouble = Trouble()
-        self.calls = Record(kept_calls)
-        """What was called, secrets redacted: ``server.calls("SandboxCreateV2")``."""
-        self._thread: threading.Thread | None = None
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        self.credentials = ("ak-loopback", "as-loopback")
+        self.port = 0
+        self._calls: list[Call] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="modal-server", daemon=True)
+        self._server: _Closing | None = None
 
     @property
     def environment(self) -> dict[str, str]:
         """Variables by which another process's client finds this server and no other."""
         return {
-            "MODAL_SERVER_URL": self.url,
+            "MODAL_SERVER_URL": f"http://127.0.0.1:{self.port}",
             "MODAL_TOKEN_ID": self.credentials[0],
             "MODAL_TOKEN_SECRET": self.credentials[1],
             "MODAL_CONFIG_PATH": "/nonexistent",
@@ -115,130 +91,82 @@ class ModalServer:
 
     @property
     def private(self) -> bool:
-        """Process mode: whether sandboxes have a root, a process tree and a network of their own."""
-        return self._keeping.private
+        """True if process mode works here."""
+        test = ["unshare", "--mount", "--pid", "--net", "--fork", "true"]
+        works = shutil.which("nsenter") and os.geteuid() == 0 and subprocess.run(test, check=False).returncode == 0
+        return bool(works)
 
     def client(self) -> modal.Client:
         """A client of this server, to be used as a context manager and passed as ``client=``."""
-        return modal.Client(self.url, api_pb2.CLIENT_TYPE_CLIENT, self.credentials)
-
-    def start(self) -> ModalServer:
-        ready = threading.Event()
-        failure: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                asyncio.run(self._serve(ready))
-            except BaseException as error:
-                failure.append(error)
-                ready.set()
-
-        self._thread = threading.Thread(target=run, name="modal-server", daemon=True)
-        self._thread.start()
-        ready.wait()
-        if failure:
-            raise failure[0]
-        return self
-
-    def stop(self) -> None:
-        """Close the port; the sandboxes stay."""
-        if self._thread and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._over.set)
-            self._thread.join()
-        self._thread = None
+        return modal.Client(self.environment["MODAL_SERVER_URL"], api_pb2.CLIENT_TYPE_CLIENT, self.credentials)
 
     def __enter__(self) -> ModalServer:
-        return self.start()
+        self._thread.start()
+        self.start()
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
-
-    def end(self) -> None:
-        """Kill the sandboxes, then stop; remove the state if it is this server's own."""
-        if self._thread is None:
-            self.start()
-        with contextlib.suppress(RuntimeError):
-            self._call(self._end_all())
+    def __exit__(self, *_: object) -> None:
+        self._call(self._service.end())
         self.stop()
-        if self._own_state:
-            shutil.rmtree(self.state, ignore_errors=True)
+        self._call(self._settle())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def start(self) -> None:
+        """Open the port."""
+        self._call(self._open())
+
+    def stop(self) -> None:
+        """Close the port and cut all connections; the sandboxes stay."""
+        self._call(self._close())
+
+    def calls(self, rpc: str = "") -> list[Call]:
+        """All calls so far, or those of `rpc`."""
+        return [call for call in list(self._calls) if not rpc or call.rpc == rpc]
 
     def sandboxes(self) -> list[Sandbox]:
-        """All of them, oldest first, ended ones too. To look at, not to change."""
-        return sorted(self._state.sandboxes.values(), key=lambda sandbox: sandbox.created_at)
+        """All of them, ended ones too. To look at, not to change."""
+        return list(self._service.sandboxes.values())
 
     def running(self) -> list[Sandbox]:
         return [sandbox for sandbox in self.sandboxes() if sandbox.running]
 
     def vanish(self, sandbox_id: str) -> None:
         """Lose a sandbox without a trace."""
-        self._call(self._sandboxes.vanish(self._sandboxes.get(sandbox_id)))
+        self._call(self._service.vanish(self._service.get(sandbox_id)))
 
     def cut(self, sandbox_id: str) -> None:
         """End the commands that run in a sandbox, and nothing else of it."""
-
-        async def end() -> None:
-            sandbox = self._sandboxes.get(sandbox_id)
-            await self._sandboxes.kill_commands(sandbox)
-
-        self._call(end())
+        for command in self._service.get(sandbox_id).commands.values():
+            self._loop.call_soon_threadsafe(command.kill)
 
     def terminate(self, sandbox_id: str) -> None:
         """End a sandbox, as somebody else of the workspace may."""
-        self._call(self._sandboxes.terminate(self._sandboxes.get(sandbox_id)))
+        self._call(self._service.terminate(self._service.get(sandbox_id)))
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    async def _serve(self, ready: threading.Event) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._over = asyncio.Event()
-        self._state = State(self.state)
-        self._keeping = Keeping(self.state, self._isolated and self.mode == "process")
-        await self._keeping.open()
-        watcher = Watcher()
-        engine = self._own_engine or self._engine()
-        self._sandboxes = Sandboxes(self._state, engine, watcher, self.starts)
-        self._sandboxes.resume()
-        control = Control(self._state, engine, self.credentials)
-        listener = self._listen()
-        parts: list[Any] = [
-            control,
-            SandboxesV2(self._sandboxes, control, self.url),
-            SandboxesV1(self._sandboxes, control, self.url),
-        ]
-        router = Router(self._sandboxes, control)
-        server = _Closing(
-            [
-                Service(ModalClientBase, parts, self.calls, self.trouble),
-                Service(TaskCommandRouterBase, [router], self.calls, self.trouble),
-            ]
-        )
-        await server.start(sock=listener)
-        ready.set()
-        await self._over.wait()
-        server.close()
-        self._sandboxes.close()
-        await server.wait_closed()
-        watcher.close()
-        self._keeping.close()
-
-    def _listen(self) -> socket.socket:
+    async def _open(self) -> None:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
-        self.port = int(listener.getsockname()[1])
-        return listener
+        if not self.port:
+            self.port = int(listener.getsockname()[1])
+            self._service = Service(self._engine, self.starts, self.environment["MODAL_SERVER_URL"])
+        control = Handlers(ModalClientBase, self._service, self.credentials, self._calls, self.trouble)
+        router = Handlers(TaskCommandRouterBase, self._service, None, self._calls, self.trouble)
+        self._server = _Closing([control, router])
+        await self._server.start(sock=listener)
 
-    def _engine(self) -> Engine:
-        if self.mode == "process":
-            return ProcessEngine(self._keeping, self.variables)
-        from tests.modal_server.docker_engine import DockerEngine  # process mode does without the engine's client
+    async def _settle(self) -> None:
+        """Wait for what goes on, such as the end of a process that was killed."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)
 
-        return DockerEngine(self._keeping, self._state.images, self.state, self.images)
-
-    async def _end_all(self) -> None:
-        await self._sandboxes.end_all()
-        await self._keeping.ask(do="stop")
+    async def _close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._server.wait_closed(), 5)

@@ -1,8 +1,4 @@
-"""Trouble on demand: rules that make a call fail, hang, lose its reply or break in the middle.
-
-For instance ``server.trouble.add(rpc="SandboxCreateV2", do=LoseReply())``, a creation that happens and whose caller
-never hears of it, or ``add(rpc="SandboxListV2", do=Refuse("UNAVAILABLE"), after=2, times=3)``.
-"""
+"""Trouble on demand: rules that make a call fail, wait or lose its reply; the rate, time and failures of starts."""
 
 from __future__ import annotations
 
@@ -19,54 +15,58 @@ from typing import Any
 
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
-from modal_proto import api_pb2
 
 
 @dataclass(frozen=True)
-class Refuse:
-    """The call fails with this status before anything is done. `retry_after` (seconds) asks the client to wait and try
-    again, as its throttling does."""
+class Action:
+    """Does nothing."""
+
+    async def before(self) -> None:
+        """Called before the call does its work."""
+
+    async def after(self) -> None:
+        """Called once the call has done its work."""
+
+
+@dataclass(frozen=True)
+class Refuse(Action):
+    """The call fails with this status before anything is done."""
 
     status: str
-    message: str = "trouble on demand"
-    retry_after: float | None = None
+
+    async def before(self) -> None:
+        raise GRPCError(Status[self.status], "trouble on demand")
 
 
 @dataclass(frozen=True)
-class LoseReply:
-    """The call does its work; its caller gets `status` instead of the reply, after `seconds`."""
+class LoseReply(Action):
+    """The call does its work; its caller gets `status` instead of the reply."""
 
     status: str = "DEADLINE_EXCEEDED"
-    seconds: float = 0.0
+
+    async def after(self) -> None:
+        raise GRPCError(Status[self.status], "trouble on demand: the reply is lost")
 
 
 @dataclass(frozen=True)
-class Delay:
+class Delay(Action):
     """The call waits `seconds` before it does its work."""
 
     seconds: float
 
-
-@dataclass(frozen=True)
-class Break:
-    """A stream, of replies or of requests, is reset once it has carried `after_bytes` of data."""
-
-    after_bytes: int = 0
-
-
-Action = Refuse | LoseReply | Delay | Break
+    async def before(self) -> None:
+        await asyncio.sleep(self.seconds)
 
 
 @dataclass
 class Rule:
+    """Calls of `rpc` for which `when` is true meet `do`: `times` of them (None: all) after the first `after`."""
+
     rpc: str
     do: Action
     after: int = 0
-    """Calls that pass before it."""
     times: int | None = 1
-    """Calls that it hits; None for all."""
     when: Callable[[Any], bool] = lambda request: True
-    """Only requests for which this is true, and only those are counted. A stream of requests is shown as None."""
     seen: int = 0
     hits: int = 0
 
@@ -78,17 +78,9 @@ class Trouble:
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
 
-    def add(
-        self,
-        *,
-        rpc: str,
-        do: Action,
-        after: int = 0,
-        times: int | None = 1,
-        when: Callable[[Any], bool] = lambda request: True,
-    ) -> Rule:
-        """A new rule; its `hits` say how often it struck."""
-        rule = Rule(rpc, do, after, times, when)
+    def add(self, *, rpc: str, do: Action, **limits: Any) -> Rule:
+        """A new rule, with `limits` as of `Rule`; its `hits` count the calls that met it."""
+        rule = Rule(rpc, do, **limits)
         with self._lock:
             self._rules.append(rule)
         return rule
@@ -97,9 +89,9 @@ class Trouble:
         with self._lock:
             self._rules.clear()
 
-    def meet(self, rpc: str, request: Any) -> Meeting:
-        """What strikes this call."""
-        struck: list[Action] = []
+    def meet(self, rpc: str, request: Any) -> list[Action]:
+        """The actions that this call meets."""
+        actions: list[Action] = []
         with self._lock:
             for rule in self._rules:
                 if rule.rpc != rpc or not rule.when(request):
@@ -107,56 +99,23 @@ class Trouble:
                 rule.seen += 1
                 if rule.seen > rule.after and (rule.times is None or rule.hits < rule.times):
                     rule.hits += 1
-                    struck.append(rule.do)
-        return Meeting(struck)
-
-
-@dataclass
-class Meeting:
-    """The actions that one call meets."""
-
-    actions: list[Action]
-    carried: int = 0
-
-    async def before(self) -> None:
-        for action in self.actions:
-            if isinstance(action, Delay):
-                await asyncio.sleep(action.seconds)
-            if isinstance(action, Refuse):
-                raise refusal(action.status, action.message, action.retry_after)
-
-    async def after(self) -> None:
-        for action in self.actions:
-            if isinstance(action, LoseReply):
-                await asyncio.sleep(action.seconds)
-                raise GRPCError(Status[action.status], "trouble on demand: the reply is lost")
-
-    def breaks(self, message: Any) -> bool:
-        """Whether the stream ends here, `message` having gone over it."""
-        self.carried += len(getattr(message, "data", b""))
-        return any(isinstance(action, Break) and self.carried >= action.after_bytes for action in self.actions)
-
-
-def refusal(status: str, message: str, retry_after: float | None = None) -> GRPCError:
-    """The error, with the client's own retry policy in its details where `retry_after` is given."""
-    details = [api_pb2.RPCRetryPolicy(retry_after_secs=retry_after)] if retry_after is not None else None
-    return GRPCError(Status[status], message, details)
+                    actions.append(rule.do)
+        return actions
 
 
 @dataclass
 class Starts:
-    """How creations go: their rate, how long a start takes, and how many fail.
+    """The starts of sandboxes: their rate, their times, and the share that fails.
 
     Start times are lognormal with median `p50` and 99th percentile `p99` (seconds); None is at once. `failures` is the
     share of starts that end in INTERNAL. More than `per_second` creations within any second are refused with
-    RESOURCE_EXHAUSTED (None: no limit).
+    RESOURCE_EXHAUSTED (None: no limit); `refused` counts them.
     """
 
     p50: float | None = None
     p99: float = 0.0
     failures: float = 0.0
     per_second: int | None = None
-    retry_after: float | None = None
     seed: int = 0
     refused: int = 0
     _accepted: deque[float] = field(default_factory=deque)
@@ -177,11 +136,11 @@ class Starts:
             self._accepted.popleft()
         if len(self._accepted) >= self.per_second:
             self.refused += 1
-            raise refusal("RESOURCE_EXHAUSTED", f"more than {self.per_second} creations a second", self.retry_after)
+            raise GRPCError(Status.RESOURCE_EXHAUSTED, f"more than {self.per_second} creations a second")
         self._accepted.append(now)
 
     def draw(self) -> tuple[float, bool]:
-        """Seconds that the next start takes, and whether it fails."""
+        """Seconds that the next start takes, and True if it fails."""
         seconds = 0.0
         if self.p50 is not None:
             sigma = math.log(self.p99 / self.p50) / NormalDist().inv_cdf(0.99)

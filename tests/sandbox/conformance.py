@@ -1,8 +1,7 @@
 """The rules that every backend keeps, as one table of checks: `CHECKS`.
 
 `PROGRAMS` are the rules that one program and its output show. The others are functions with `check` above them. A check
-that needs a control or a feature which the backend says that it lacks is skipped. Nothing here needs pytest, so that
-``scripts/check-modal`` can run the checks on an account.
+that needs a control or a feature which the backend says that it lacks is skipped.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from trace_bench.execution.connection import Connection
-
 from tests.sandbox.lab import (
     ECHO,
     GRANDCHILD,
@@ -46,6 +43,7 @@ from tests.sandbox.lab import (
     read_until,
 )
 from trace_bench.errors import SandboxError
+from trace_bench.execution.session import Connection
 from trace_bench.sandbox.base import CONTROLS, FEATURES, ExitStatus, Resources, Sandbox, Stream
 from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxRemoved
 from trace_bench.sandbox.labels import JOB, RUN, UID_BASE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from tests.engine import RUNTIME, base_image, engine_answers
 from tests.modal_server.server import ModalServer
 from tests.sandbox.conformance import Lab
+from trace_bench.config import load_config
+from trace_bench.images.pins import pushed
+from trace_bench.planning.backends import backend_of, registry_of
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.local import STATE_DIR_VARIABLE, LocalBackend
 from trace_bench.sandbox.modal import ModalBackend
@@ -36,6 +40,12 @@ def local_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def modal_lab() -> Iterator[Lab]:
+    if named := os.environ.get("TRACE_BENCH_MODAL_CONFIG"):  # an account of the service: see scripts/check-modal
+        config = load_config(Path(named), {"backend": "modal"})
+        lab = Lab(backend_of(config), pushed("core", registry_of(config)).ref)
+        yield lab
+        lab.sweep()
+        return
     if not engine_answers():
         pytest.skip("no Docker engine answers")
     reference = "registry.test/base@sha256:" + "0" * 64

@@ -1,4 +1,5 @@
-"""Process 1 of a local sandbox: starts the command, and ends whatever it left running.
+"""Process 1 of a local sandbox: starts the command, and ends whatever it left running. It does the same in sandboxes
+of Modal (`trace_bench.sandbox.modal.inside`).
 
 Passed to a bare Python as source (`trace_bench.sandbox.packed`). Its one argument is the sandbox's folder, where it
 finds ``spec.json`` and the pipes ``stdin`` and ``stdout``, and leaves ``running.json`` and ``exit.json``. Linux only.
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,8 +33,8 @@ class _Killed(Exception):
     """The host sent SIGTERM: the sandbox must end now."""
 
 
-def run(folder: Path) -> int:
-    """Run the command of ``spec.json`` to its end, then kill all its descendants. Return its exit code."""
+def run(folder: Path, spared: Callable[[], Collection[int]] = tuple) -> int:
+    """Run the command of ``spec.json`` to its end, then kill all its descendants but `spared`. Return its exit code."""
     signal.signal(signal.SIGTERM, _raise_killed)
     spec = json.loads((folder / "spec.json").read_text())
     # Orphans of the command become children of this process, so the sweep finds all of them.
@@ -57,7 +59,9 @@ def run(folder: Path) -> int:
     except _Killed:
         pass
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    write_json(folder / "exit.json", {"code": code, "error": sweep()})
+    write_json(folder / "exit.json", {"code": code, "error": sweep(spared())})
+    for descriptor in (stdin, stdout, stderr):
+        os.close(descriptor)
     return code
 
 

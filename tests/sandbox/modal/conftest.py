@@ -19,7 +19,7 @@ def _server() -> Iterator[tuple[ModalServer, Lab]]:
     with ModalServer() as server, server.client() as client:
         if not server.private:
             pytest.skip("needs root: a process must give up what a supervisor has no right to")
-        backend = ModalBackend(ModalConfig(gpu="H100", region="eu-west"), client=client)
+        backend = ModalBackend(ModalConfig(gpu="H100", region="eu-west", creations_per_second=100), client=client)
         yield server, Lab(backend, IMAGE, environment=server.environment)
 
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
+import json
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.integration.cli import cli
 from tests.modal_server.server import ModalServer
-from tests.modal_server.trouble import Break, Delay, LoseReply, Refuse
-from tests.sandbox.conformance import ECHO, SLEEP, Lab, members, read_all, read_until
+from tests.modal_server.trouble import Delay, LoseReply, Refuse
+from tests.sandbox.conformance import CHECKS, ECHO, SLEEP, Lab, members, read_all, read_until
 from trace_bench.config.places import ModalConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, Interrupted, SandboxError
 from trace_bench.sandbox.base import NEVER_WEAKER, Resources, SuppliesImages
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
-    NameConflict,
     RateLimited,
     RuntimeMissing,
     SandboxRemoved,
+    StreamTimeout,
 )
 from trace_bench.sandbox.labels import JOB
 from trace_bench.sandbox.modal import ModalBackend
@@ -36,13 +36,47 @@ from trace_bench.sandbox.modal import sandbox as sandboxes
 from trace_bench.sandbox.modal.backend import short
 from trace_bench.sandbox.modal.confinement import KEPT
 from trace_bench.sandbox.modal.controls import CANNOT, read_back
-from trace_bench.sandbox.modal.reports import Facts
+from trace_bench.sandbox.modal.reports import Facts, parse_report
+from trace_bench.sandbox.modal.sandbox import program
 from trace_bench.sandbox.modal.tags import LONGEST, decoded, encoded
 
 
 def made(server: ModalServer) -> Any:
     """The last sandbox that was asked for."""
     return max(server.calls("SandboxCreateV2") + server.calls("SandboxCreate"), key=lambda call: call.at).message
+
+
+# -- the checks of every backend -------------------------------------------------------------------------------------
+
+NAMES = (
+    "every_control_is_reported",
+    "nothing_outside_can_be_reached",
+    "open_files_stop_at_the_limit",
+    "taken_name_is_a_conflict",
+    "stream_carries_a_megabyte_both_ways",
+    "stderr_is_bounded",
+    "attaching_to_a_busy_stream_tears_no_lines",
+    "cut_connection_loses_and_doubles_nothing",
+    "flood_that_is_not_read_can_be_killed",
+    "death_by_signal_is_128_plus_its_number",
+    "kill_ends_grandchildren",
+    "kill_is_harmless_before_the_start_and_twice",
+    "end_of_the_command_ends_grandchildren",
+    "collect_works_while_it_runs_and_afterwards",
+    "collect_follows_no_link",
+    "owners_and_modes_come_back",
+    "sandboxes_do_not_see_each_other",
+    "find_works_by_labels_in_every_state",
+    "killed_controller_leaves_an_adoptable_sandbox",
+    "removed_sandbox_is_reported_by_every_call",
+    "removal_during_collect_is_noticed",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_checks_of_every_backend(lab: Lab, name: str) -> None:
+    (check,) = (check for check in CHECKS if check.name == name)
+    check.run(lab)
 
 
 # -- what is asked of the service ------------------------------------------------------------------------------------
@@ -60,11 +94,11 @@ def test_a_jobs_sandbox_costs_few_calls(lab: Lab, server: ModalServer) -> None:
     sandbox.remove()
     calls = Counter(call.rpc for call in server.calls()) - before
     calls.pop("AuthTokenGet", None)
-    # Two execs: the conversation, and what brings /out.
+    # Four execs: the controls, the stream, the end and what brings /out.
     assert {name: n for name, n in calls.items() if name != "TaskExecStdinWrite"} == {
-        "SandboxCreateV2": 1, "TaskExecStart": 2, "TaskExecStdioRead": 2, "SandboxWaitV2": 1, "SandboxTerminateV2": 1,
+        "SandboxCreateV2": 1, "TaskExecStart": 4, "TaskExecStdioRead": 4, "TaskExecWait": 1, "SandboxWaitV2": 1,
+        "SandboxTerminateV2": 1,
     }  # fmt: skip
-    assert calls["TaskExecStdinWrite"] <= 2, "start, and that nobody listens any more"
 
 
 def test_limits_and_marks_go_with_the_sandbox(lab: Lab, server: ModalServer) -> None:
@@ -123,12 +157,12 @@ def test_labels_of_all_kinds_are_tags_that_the_service_takes() -> None:
 
 
 def test_what_is_required_and_cannot_be_is_refused_before_anything_is_made(lab: Lab, server: ModalServer) -> None:
-    before = server.calls.count("SandboxCreateV2")
+    before = len(server.calls("SandboxCreateV2"))
     with pytest.raises(ControlMissing, match=r"pids \(the service has no limit"):
         lab.backend.create(lab.request(SLEEP, require_controls=frozenset({"pids"})))
     with pytest.raises(RuntimeMissing, match="kata"):
         lab.backend.create(lab.request(SLEEP, runtime="kata"))
-    assert server.calls.count("SandboxCreateV2") == before
+    assert len(server.calls("SandboxCreateV2")) == before
 
 
 FACTS: dict[str, Any] = {
@@ -196,7 +230,7 @@ def test_a_create_whose_answer_was_lost_makes_one_sandbox(lab: Lab, server: Moda
         ("INVALID_ARGUMENT", SandboxError, "trouble on demand"),
     ],
 )
-def test_refusals_are_told_apart(
+def test_refusals_have_errors_of_their_own(
     lab: Lab, server: ModalServer, monkeypatch: pytest.MonkeyPatch, status: str, kind: type[Exception], says: str
 ) -> None:
     monkeypatch.setattr(module, "LOOKS", (0.0,))
@@ -208,11 +242,102 @@ def test_refusals_are_told_apart(
     assert lab.backend.find({JOB: request.labels[JOB]}) == []
 
 
-def test_a_name_that_another_has_is_a_conflict_and_the_other_is_left(lab: Lab) -> None:
-    with lab.running(ECHO) as (sandbox, stream):
-        with pytest.raises(NameConflict, match=sandbox.name):
-            lab.backend.create(lab.request(ECHO, name=sandbox.name))
+HOSTILE = {
+    "no JSON": "{",
+    "nested": "[" * 100_000,
+    "digits": '{"state": ' + "9" * 5000 + "}",
+    "state": {"state": ["running"]},
+    "stderr": {"stderr": None},
+    "end without an end": {"state": "exited"},
+    "code": {"state": "exited", "ended": {"code": 10**30, "error": ""}},
+    "facts": {"facts": {}},
+    "fact": {"facts": {**FACTS, "capabilities": [{}]}},
+    "text": {"facts": {**FACTS, "kernel": "k" * 100_000}},
+}
+
+
+@pytest.mark.parametrize("report", HOSTILE.values(), ids=HOSTILE.keys())
+def test_invalid_reports_are_refused(report: Any) -> None:
+    """A process that has become root inside can print anything."""
+    valid = {"state": "running", "ended": None, "stderr": "", "facts": FACTS}
+    assert parse_report(json.dumps(valid).encode(), "s").state == "running"
+    data = report if isinstance(report, str) else json.dumps({**valid, **report})
+    with pytest.raises(SandboxError, match="sandbox s sent an invalid report"):
+        parse_report(data.encode(), "s")
+
+
+def test_a_report_without_end_is_broken_off(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lab.created(SLEEP) as sandbox:
+        monkeypatch.setattr(sandboxes, "program", lambda op, value="": ["cat", "/dev/zero"])
+        with pytest.raises(SandboxError, match="invalid report"):
+            sandbox.last_words()
+
+
+def test_input_that_nobody_reads_is_refused_and_a_kill_gets_through(lab: Lab) -> None:
+    with lab.running(SLEEP) as (sandbox, stream):
         read_until(stream, b"ready\n")
+        stream._deadline = 2.0  # type: ignore[attr-defined]
+        with pytest.raises(StreamTimeout):
+            stream.write(bytes(32 << 20))
+        sandbox.kill()
+        ended = sandbox.wait(20)
+        assert ended is not None and ended.code == 137
+
+
+def test_the_last_to_attach_has_the_stream(lab: Lab) -> None:
+    with lab.running(ECHO) as (sandbox, first):
+        read_until(first, b"ready\n")
+        (found,) = lab.backend.find({JOB: sandbox.labels[JOB]})
+        second = found.attach()
+        for number in range(20):
+            word = b"%d\n" % number
+            second.write(word)
+            assert read_until(second, word) == word
+        assert first.read(20) == b""
+        second.close()
+
+
+def test_the_variables_of_the_service_are_not_passed_on(lab: Lab) -> None:
+    inside = json.loads(lab.finished("say(json.dumps([dict(os.environ), os.getcwd()]))\n")[0])
+    assert "PATH" in inside[0] and "MODAL" not in str(inside) and inside[1] == "/"
+
+
+def test_a_sandbox_stays_until_nobody_needs_it(lab: Lab, server: ModalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with server.client() as one:
+        settings = ModalConfig().model_copy(update={"idle_timeout": 6.0})
+        backend = ModalBackend(settings, client=one)
+        ended = backend.create(lab.request("put('x', b'y')\n"))
+        ended.start()
+        assert ended.wait(30) is not None
+        time.sleep(1)
+        assert "out/x" in members(ended)
+        monkeypatch.setattr(module, "UNSTARTED_SECONDS", 6)
+        never = backend.create(lab.request(SLEEP))
+        deadline = time.monotonic() + 60
+        while {never.id, ended.id} & {sandbox.id for sandbox in server.running()}:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        assert never.status() == ended.status() == "removed"
+
+
+def test_creations_leave_at_even_distances(lab: Lab, server: ModalServer) -> None:
+    before = len(server.calls("SandboxCreateV2"))
+    with server.client() as one, ThreadPoolExecutor(4) as hands:
+        backend = ModalBackend(ModalConfig(creations_per_second=2), client=one)
+        for made in hands.map(lambda _: backend.create(lab.request(SLEEP)), range(3)):
+            made.remove()
+    times = [call.at for call in server.calls("SandboxCreateV2")[before:]]
+    assert min(after - at for at, after in pairwise(times)) > 0.35
+
+
+@pytest.mark.parametrize("op", ["enter", "state", "collect"])
+def test_the_programs_need_a_bare_python_and_fit_into_a_command_line(op: str) -> None:
+    """The service takes 64 KiB for all arguments of a sandbox."""
+    words = program(op)
+    assert words[:3] == ["python3", "-I", "-c"] and sum(map(len, words)) < 16_000
+    code = words[3].replace("sys.exit(m.main())", "print(m.main.__name__)")
+    done = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "main\n", done.stderr
 
 
 def test_a_sandbox_that_the_service_loses_is_gone(lab: Lab, server: ModalServer) -> None:
@@ -239,20 +364,6 @@ def test_a_sandbox_that_could_not_be_ended_is_not_taken_for_gone(lab: Lab, serve
     sandbox.remove()
 
 
-def test_a_stream_that_breaks_is_taken_up_by_the_client_itself(lab: Lab, server: ModalServer) -> None:
-    rule = server.trouble.add(rpc="TaskExecStdioRead", do=Break(after_bytes=100_000))
-    data = bytes(range(256)) * 2000
-    with lab.running(ECHO) as (_, stream):
-        read_until(stream, b"ready\n")
-        stream.write(data)
-        got = b""
-        while len(got) < len(data):
-            piece = stream.read(20)
-            assert piece
-            got += piece
-        assert got == data and rule.hits == 1
-
-
 def test_a_server_that_restarts_finds_who_was_attached_again(lab: Lab, server: ModalServer) -> None:
     with lab.running(ECHO) as (sandbox, stream):
         read_until(stream, b"ready\n")
@@ -269,58 +380,7 @@ def test_a_server_that_restarts_finds_who_was_attached_again(lab: Lab, server: M
         assert sandbox.status() == "running"
 
 
-def test_a_conversation_that_breaks_before_it_has_begun_is_begun_again(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two times; a third one is the end."""
-    monkeypatch.setattr(sandboxes, "SETTLING", (0.0, 0.05))
-    client: Any = lab.backend._client  # type: ignore[attr-defined]
-    join, broken = client.exec, 2
-
-    async def breaking(handle: Any, command: Any) -> Any:
-        nonlocal broken
-        broken -= 1
-        if broken >= 0:
-            raise EngineGone("it broke")
-        return await join(handle, command)
-
-    monkeypatch.setattr(client, "exec", breaking)
-    with lab.running(ECHO) as (_, stream):
-        read_until(stream, b"ready\n")
-    assert broken == -1
-    broken = 3
-    with pytest.raises(EngineGone, match="it broke"):
-        lab.backend.create(lab.request(ECHO))
-    assert broken == 0
-
-
-def ends_before_the_next_word(sandbox: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The conversation is there when it is looked at, and is not when something is said in it."""
-    monkeypatch.setattr(sandboxes, "SETTLING", (0.0, 0.05))
-    conversation = sandbox._conversation
-    sandbox._running.cancel()
-    assert conversation.wait_for(lambda: conversation.over, 20)
-    left = [conversation]
-    monkeypatch.setattr(sandbox, "_live", lambda: left.pop() if left else None)
-
-
-def test_a_conversation_that_ends_just_before_it_is_told_of_a_start_or_kill_keeps_neither_from_being_done(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with lab.created(SLEEP) as sandbox:
-        ends_before_the_next_word(sandbox, monkeypatch)
-        sandbox.start()
-        assert sandbox.status() == "running"
-    with lab.running(SLEEP) as (sandbox, _):
-        ends_before_the_next_word(sandbox, monkeypatch)
-        sandbox.kill()
-        ended = sandbox.wait(20)
-        assert ended is not None and ended.code == 128 + signal.SIGKILL
-        ends_before_the_next_word(sandbox, monkeypatch)
-        sandbox.kill()
-
-
-def test_who_only_looks_takes_the_stream_from_nobody(lab: Lab) -> None:
+def test_looking_does_not_take_the_stream(lab: Lab) -> None:
     with lab.running(ECHO) as (sandbox, stream):
         read_until(stream, b"ready\n")
         (found,) = lab.backend.find({JOB: sandbox.labels[JOB]})
@@ -360,25 +420,6 @@ def test_nobody_waits_for_an_image_that_is_not_wanted_any_more(server: ModalServ
                 assert isinstance(waiting.exception(10), Interrupted)
         backend.stop_supplying_when(lambda: False)
         backend._client.image(lab.image, None)
-
-
-class _Changed:
-    def _get_loop(self, start: bool) -> Any:
-        raise RuntimeError("not so any more")
-
-
-@pytest.mark.parametrize("hidden", [object, _Changed])
-def test_without_the_loop_that_the_services_client_hides_all_runs_on_one_of_our_own(
-    lab: Lab, server: ModalServer, monkeypatch: pytest.MonkeyPatch, hidden: type
-) -> None:
-    with server.client() as one:
-        backend = ModalBackend(ModalConfig(), client=one)
-        with monkeypatch.context() as changed:
-            changed.setattr("modal._utils.async_utils.synchronizer", hidden())
-            backend._client.submit(asyncio.sleep(0)).result(10)  # which chooses
-        assert "modal" in {thread.name for thread in threading.enumerate()}
-        other = Lab(backend, lab.image, environment=server.environment)
-        assert other.finished("say('out')\n")[0] == b"out\n"
 
 
 def test_the_services_client_is_not_imported_until_it_is_used() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,9 @@ from trace_bench.sandbox.base import NEVER_WEAKER, Host, Integrity, Sandbox, San
 from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, NameConflict, RuntimeMissing
 from trace_bench.sandbox.labels import PREFIX, UID_BASE, uid_bases
-from trace_bench.sandbox.modal import program
 from trace_bench.sandbox.modal.client import TOKEN, Client
 from trace_bench.sandbox.modal.controls import CAN, CANNOT, limits
-from trace_bench.sandbox.modal.protocol import OUT, SOCKET
-from trace_bench.sandbox.modal.sandbox import ModalSandbox
+from trace_bench.sandbox.modal.sandbox import ModalSandbox, program
 from trace_bench.sandbox.uids import BLOCK, DEFAULT_BASE, SLOTS
 
 if TYPE_CHECKING:
@@ -102,7 +101,6 @@ class ModalBackend:
             )
         sandbox = self._make(request)
         try:
-            sandbox.open()
             required = (NEVER_WEAKER | request.require_controls) - request.allow_weaker
             if absent := missing(sandbox.controls(), required):
                 listed = "; ".join(f"{control.name} ({control.detail})" for control in absent)
@@ -154,17 +152,26 @@ class ModalBackend:
             NONCE: nonce,
         }
         image = self._client.image(request.image, self._settings.registry_access)
-        command = program.holder_command(_holder_spec(request, self._settings.idle_timeout))
+        resources = request.resources
+        spec = {
+            "command": list(request.command),
+            "unstarted": UNSTARTED_SECONDS,
+            "linger": self._settings.idle_timeout,
+            "nofile": resources.nofile,
+            "fsize": max(resources.disk_bytes, resources.tmp_bytes),
+            "closed": OPEN_TO_ALL,
+        }
+        arguments = _create_arguments(request, self._settings)
         try:
             handle = self._client.create(
-                command, name=name, labels=own_labels, image=image, **_create_arguments(request, self._settings)
+                program("enter", json.dumps(spec)), name=name, labels=own_labels, image=image, **arguments
             )
         except (EngineGone, NameConflict) as error:
             found = self._find_own(name, nonce, LOOKS if isinstance(error, EngineGone) else LOOKS[:1])
             if found is None:
                 raise
             handle = found
-        return ModalSandbox(self._client, handle, name, own_labels)
+        return ModalSandbox(self._client, handle, name, own_labels, is_new=True)
 
     def _find_own(self, name: str, nonce: str, pauses: Sequence[float]) -> modal.Sandbox | None:
         """The sandbox called `name` if it carries `nonce`. Looks after each of `pauses`, seconds."""
@@ -185,20 +192,6 @@ def short(name: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-
-
-def _holder_spec(request: SandboxRequest, idle: float) -> dict[str, Any]:
-    resources = request.resources
-    return {
-        "command": list(request.command),
-        "out": OUT,
-        "socket": SOCKET,
-        "unstarted": UNSTARTED_SECONDS,
-        "linger": idle,
-        "nofile": resources.nofile,
-        "fsize": max(resources.disk_bytes, resources.tmp_bytes),
-        "closed": list(OPEN_TO_ALL),
-    }
 
 
 def _create_arguments(request: SandboxRequest, settings: ModalConfig) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,34 +38,6 @@ TAG_CALLS = 32
 """Calls for tags under way at a time."""
 
 
-class Turns:
-    """Lets calls leave at even distances.
-
-    The scheduler keeps the same pace (`trace_bench.sandbox.pace`). But its threads wake up a little late, and those
-    that waited for one image continue at once. A service that counts in a strict window refuses calls that come too
-    close, so the distance is kept again where the calls leave.
-
-    Args:
-        per_second: calls, at most.
-        clock: seconds.
-    """
-
-    def __init__(self, per_second: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._distance = 1.0 / per_second
-        self._clock = clock
-        self._lock = asyncio.Lock()
-        self._next = -float("inf")
-
-    async def next(self) -> None:
-        """Wait for the next turn, in the order of the calls. The caller must proceed at once."""
-        async with self._lock:
-            at = self._next
-            while (left := at - self._clock()) > 0:
-                await asyncio.sleep(left)
-            # A late turn shortens the next distance, but never below what the limit allows.
-            self._next = max(at + MARGIN * self._distance, self._clock() + self._distance)
-
-
 class Client:
     """One app of one workspace.
 
@@ -85,30 +57,32 @@ class Client:
         self.app_name = app
         self._environment = environment
         self._client = client
-        self._turns = Turns(per_second)
+        self._distance = MARGIN / per_second
+        self._next_creation = 0.0
+        self._creating = threading.Lock()
         self._app: modal.App | None = None
         self._images: dict[tuple[str, str | None], modal.Image] = {}
-        self._lock = threading.Lock()
         self._pulling = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._labels: dict[str, dict[str, str]] = {}
         self.stopped: Callable[[], bool] = lambda: False
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run `work` on the loop of all connections."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = _clients_loop() or _own_loop()
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Run `work` on the loop of the service's client. From any other loop each call would change threads twice,
+        which takes longer than the call. The loop is not public; the client's version is pinned."""
+        from modal._utils.async_utils import synchronizer
 
-    def later(self, seconds: float, action: Callable[[], Any]) -> None:
-        """Call `action` on that loop, `seconds` from now."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, action)
+        return asyncio.run_coroutine_threadsafe(work, synchronizer._get_loop(start=True))
 
-    def call(self, work: Coroutine[Any, Any, T], seconds: float | None, action: str, name: str = "") -> T:
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let `work` go on by itself; called on that loop."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def call(self, work: Coroutine[Any, Any, T], seconds: float, action: str, name: str = "") -> T:
         """The result of `work`; `action` completes "Modal did not".
 
         Raises:
@@ -119,7 +93,7 @@ class Client:
             return future.result(seconds)
         except TimeoutError as error:
             future.cancel()
-            raise EngineGone(f"Modal did not {action} {f'within {seconds:g} s' if seconds else 'in time'}.") from error
+            raise EngineGone(f"Modal did not {action} in time.") from error
         except Exception as error:
             raise translated(error, action, name) from error
 
@@ -183,19 +157,21 @@ class Client:
             raise Interrupted(f"interrupted while Modal pulled the image {ref}")
 
     def create(self, command: Sequence[str], *, name: str, labels: Mapping[str, str], **settings: Any) -> modal.Sandbox:
-        """Make a sandbox, at the pace of `per_second`; `settings` as of the service's client."""
+        """Make a sandbox; `settings` as of the service's client.
+
+        The scheduler keeps the pace (`trace_bench.sandbox.pace`). But threads that waited for one image continue at
+        once, so the distance is kept again where the calls leave.
+        """
+        import modal
+
         app = self.app
-
-        async def make() -> modal.Sandbox:
-            import modal
-
-            await self._turns.next()
-            async with asyncio.timeout(CREATE_SECONDS):
-                return await modal.Sandbox.create.aio(
-                    *command, app=app, name=name, tags=encoded(labels), client=self._client, **settings
-                )
-
-        sandbox = self.call(make(), None, "create a sandbox", name)
+        with self._creating:
+            time.sleep(max(0.0, self._next_creation - time.monotonic()))
+            self._next_creation = time.monotonic() + self._distance
+        made = modal.Sandbox.create.aio(
+            *command, app=app, name=name, tags=encoded(labels), client=self._client, **settings
+        )
+        sandbox = self.call(made, CREATE_SECONDS, "create a sandbox", name)
         self._labels[sandbox.object_id] = dict(labels)
         return sandbox
 
@@ -230,36 +206,11 @@ class Client:
             self.call(_end(handle), TERMINATE_SECONDS, "end a sandbox", name)
         self._labels.pop(handle.object_id, None)
 
-    async def exec(self, handle: modal.Sandbox, command: Sequence[str]) -> Exec:
-        """Start a process in a sandbox; to be awaited on our loop."""
+    async def exec(self, handle: modal.Sandbox, command: Sequence[str]) -> Any:
+        """Start a process in a sandbox (`modal.container_process.ContainerProcess`); to be awaited on the loop."""
         from modal.stream_type import StreamType
 
-        return Exec(await handle.exec.aio(*command, text=False, stderr=StreamType.DEVNULL))
-
-
-class Exec:
-    """A process in a sandbox, by its stdin and stdout."""
-
-    def __init__(self, process: Any) -> None:
-        self._process = process
-        self._writing = asyncio.Lock()
-
-    async def write(self, data: bytes) -> None:
-        """Write all of `data` to its stdin."""
-        async with self._writing:
-            self._process.stdin.write(data)
-            await self._process.stdin.drain.aio()
-
-    async def hang_up(self) -> None:
-        """End its stdin."""
-        async with self._writing:
-            self._process.stdin.write_eof()
-            await self._process.stdin.drain.aio()
-
-    async def output(self) -> AsyncIterator[bytes]:
-        """The pieces of its stdout until it ends."""
-        async for data in self._process.stdout:
-            yield data
+        return await handle.exec.aio(*command, text=False, stderr=StreamType.DEVNULL)
 
 
 async def _end(handle: Any) -> None:
@@ -271,24 +222,6 @@ async def _end(handle: Any) -> None:
         await handle.terminate.aio(wait=True)
     # Each handle has a connection of its own, which is kept for half a minute otherwise.
     await handle.detach.aio()
-
-
-def _clients_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop that the service's client runs on. From any other loop each await of it costs two changes of threads,
-    which take longer than the call. None where it cannot be had; everything works without it."""
-    try:
-        from modal._utils.async_utils import synchronizer
-
-        loop = synchronizer._get_loop(start=True)
-    except Exception:  # it is not public, and may do anything in another version
-        return None
-    return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
-
-
-def _own_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="modal", daemon=True).start()
-    return loop
 
 
 _ERRORS: tuple[tuple[tuple[str, ...], type[TraceBenchError], str], ...] = (

@@ -1,4 +1,4 @@
-"""Which controls hold in a Modal sandbox: what was asked of the service, and what the holder has read back inside."""
+"""Which controls hold in a Modal sandbox: what was asked of the service, and what was read back inside."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_back(facts: Facts, labels: Mapping[str, str]) -> list[Control]:
     """One `Control` per name of `CONTROLS`, in its order.
 
     Args:
-        facts: what the holder has read back inside.
+        facts: what was read back inside.
         labels: with those of `limits`.
     """
     memory, cpus, nofile, gpus = (labels.get(f"trace-bench.{key}", "") for key in ("memory", "cpus", "nofile", "gpus"))

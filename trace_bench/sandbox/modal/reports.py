@@ -1,21 +1,20 @@
-"""Validate messages of the holder: a process inside that has become root can speak in its name."""
+"""The state of a command, as `inside.report` prints it, validated: whoever becomes root inside can print anything."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from trace_bench.sandbox.modal.protocol import STDERR_BYTES
+from trace_bench.errors import SandboxError
+from trace_bench.sandbox.modal.inside import STDERR_BYTES
 
+LONGEST = 8 * STDERR_BYTES
+"""Bytes of a report, at most: JSON writes a byte of stderr as up to six."""
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Texts = Annotated[list[Text], Field(max_length=100)]
 Limit = Annotated[int, Field(ge=-1, le=2**63)]
 """A resource limit; -1 is none."""
-
-
-class InvalidMessage(ValueError):
-    """The sandbox sent a message that no holder sends."""
 
 
 class _Model(BaseModel):
@@ -59,24 +58,15 @@ class Report(_Model):
         return self
 
 
-class Message(_Model):
-    """One frame of kind ``SAY``: a grant, the end of stdout, a report, or several of them."""
+def parse_report(data: bytes, name: str) -> Report:
+    """The report of sandbox `name`.
 
-    credit: int = Field(0, ge=0, le=2**63)
-    eof: bool = False
-    report: Report | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _collect_report(cls, data: Any) -> Any:
-        return {**data, "report": data} if isinstance(data, dict) and "state" in data else data
-
-
-def parse_message(payload: bytes) -> Message:
-    """Parse a message of the holder. Raises InvalidMessage if no holder sends it."""
+    Raises:
+        SandboxError: `data` is not a report.
+    """
     try:
-        return Message.model_validate_json(payload)
+        return Report.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part)[:40] for part in first["loc"]) or "message"
-        raise InvalidMessage(f"the sandbox sent an invalid message ({where}: {first['msg'][:200]})") from None
+        where = ".".join(str(part)[:40] for part in first["loc"]) or "report"
+        raise SandboxError(f"sandbox {name} sent an invalid report ({where}: {first['msg'][:200]}).") from None
