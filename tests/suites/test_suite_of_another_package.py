@@ -133,7 +133,7 @@ class Bakery(Suite):
         names = tuple(name for name, _ in tasks)
         return [Flour(names)] if names else []
 
-    def data_files(self, spec, *, fetched):
+    def data_files(self, raw, *, fetched):
         there = fetched and (HERE / "flour").exists()
         return (("data/flour.txt", b"wheat" if there else b"a spoon of wheat"),)
 

@@ -12,6 +12,7 @@ import pandas as pd
 from trace_bench.analysis.bounds import within
 from trace_bench.analysis.statistics import LEVEL, Estimate, interval_text, means, task_sample
 from trace_bench.display.table import Table
+from trace_bench.suites import tables
 from trace_bench.suites.installed import load_suites
 from trace_bench.suites.tables import SuiteTable
 
@@ -36,19 +37,20 @@ class TaskStatistics:
         ends = None if found.interval is None else (math.exp(found.interval[0]), math.exp(found.interval[1]))
         return replace(found, mean=math.exp(found.mean), interval=ends, se=found.se if found.se == 0 else None)
 
-    def text(self, estimate: Estimate) -> str:
+    def text(self, estimate: tables.Estimate) -> str:
+        assert isinstance(estimate, Estimate), "a suite shows the estimates that it got"
         return interval_text(estimate)
 
 
 def suite_tables(jobs: pd.DataFrame, counts: Sequence[bool], *, level: float = LEVEL) -> list[SuiteTable]:
     """The tables of the suites of those of `jobs` that count."""
     counted = jobs[np.asarray(counts, dtype=bool)]
-    suites, tables = load_suites(), []
+    suites, found = load_suites(), []
     for name in dict.fromkeys(counted["suite"]):
         own = counted[counted["suite"] == name]
         table = suites[name].table_of(own, TaskStatistics(level)) if name in suites else None
-        tables += [table] if table is not None else []
-    return tables
+        found += [table] if table is not None else []
+    return found
 
 
 def as_table(table: SuiteTable) -> Table:

@@ -130,7 +130,7 @@ def _rows(
 ) -> tuple[tuple[str, bytes], ...]:
     """The rows of a data set; those that were fetched only if an entry takes them, so that jobs on the fixture do not
     depend on what was fetched. Where they are missing or damaged, the fixture alone, and why under `task` in `lost`."""
-    data_sets = suite.data_sets([(task, spec)])
+    data_sets = suite.data_sets([(task, spec.raw)])
     if not data_sets:
         return ()
     fetched = not all(takes_fixture(config, entry) for entry in config.tasks if entry.id == task)
@@ -142,10 +142,10 @@ def _rows(
                 f"{task}: its data set has not been fetched; run: trace-bench data fetch {task}"
                 f"{other if default is False else ''}"
             )
-        return suite.data_files(spec, fetched=fetched)
+        return suite.data_files(spec.raw, fetched=fetched)
     except ConfigError as error:
         lost[task] = ConfigError(f"{task}: its data set is damaged; run: trace-bench data fetch {task} ({error})")
-        return suite.data_files(spec, fetched=False)
+        return suite.data_files(spec.raw, fetched=False)
 
 
 def _trainers(config: RunConfig, problems: list[str]) -> dict[str, type[Trainer]]:

@@ -46,7 +46,7 @@ def _is_whole(catalog: Catalog, entry: TaskEntry) -> bool:
         return False
     spec = catalog.spec(entry)
     try:
-        (spec.owner or catalog.suites[entry.suite]).data_files(spec, fetched=True)
+        (spec.owner or catalog.suites[entry.suite]).data_files(spec.raw, fetched=True)
     except ConfigError:
         return False
     return True

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from trace_bench.suites.data_sets import DataCopy, DataSet
-    from trace_bench.suites.spec import TaskSpec
     from trace_bench.suites.tables import Statistics, SuiteTable
 
 
@@ -126,11 +125,15 @@ class Suite:
 
     # ------------------------------------------------------------------------------------------------ published data
 
-    def data_sets(self, tasks: Iterable[tuple[str, TaskSpec]]) -> Sequence[DataSet]:
-        """Return the published data sets that `tasks` (id and spec) read from outside their folders, each once."""
+    def data_sets(self, tasks: Iterable[tuple[str, Mapping[str, Any]]]) -> Sequence[DataSet]:
+        """Return the published data sets that `tasks` read from outside their folders, each once.
+
+        Args:
+            tasks: id and ``task.toml`` (as completed) of each.
+        """
         return ()
 
-    def data_files(self, spec: TaskSpec, *, fetched: bool) -> tuple[tuple[str, bytes], ...]:
+    def data_files(self, raw: Mapping[str, Any], *, fetched: bool) -> tuple[tuple[str, bytes], ...]:
         """Return ``(path in the task folder, content)`` of the data of a task that reads a data set.
 
         Args:

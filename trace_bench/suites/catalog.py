@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from trace_bench.errors import ConfigError
 from trace_bench.suites.base import Suite
@@ -88,8 +89,8 @@ class Catalog:
         Raises:
             ConfigError: a spec is broken.
         """
-        tasks: dict[str, list[tuple[str, TaskSpec]]] = {}
+        tasks: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
         for entry in entries:
             spec = self.spec(entry)
-            tasks.setdefault((spec.owner or self.suites[entry.suite]).name, []).append((entry.id, spec))
+            tasks.setdefault((spec.owner or self.suites[entry.suite]).name, []).append((entry.id, spec.raw))
         return [each for suite, own in tasks.items() for each in self.suites[suite].data_sets(own)]

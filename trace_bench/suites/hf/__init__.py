@@ -13,7 +13,6 @@ from trace_bench.suites.splits import SPLITS
 
 if TYPE_CHECKING:
     from trace_bench.suites.data_sets import DataCopy, DataSet
-    from trace_bench.suites.spec import TaskSpec
 
 
 class QuestionSuite(Suite):
@@ -25,15 +24,18 @@ class QuestionSuite(Suite):
     def needed_files(self, raw: Mapping[str, Any]) -> Iterable[str]:
         return [f"{FOLDER}/{split}/rows.jsonl" for split in SPLITS] if raw["qa"].get("rows") == "folder" else []
 
-    def data_sets(self, tasks: Iterable[tuple[str, TaskSpec]]) -> Sequence[DataSet]:
+    def data_sets(self, tasks: Iterable[tuple[str, Mapping[str, Any]]]) -> Sequence[DataSet]:
         from trace_bench.suites.hf.fetching import wanted_by
+        from trace_bench.suites.spec_tables import QaSpec
 
-        return wanted_by((name, spec.qa) for name, spec in tasks if spec.qa is not None and spec.qa.rows == "hub")
+        known = ((name, QaSpec.model_validate(raw["qa"])) for name, raw in tasks if "qa" in raw)
+        return wanted_by((name, qa) for name, qa in known if qa.rows == "hub")
 
-    def data_files(self, spec: TaskSpec, *, fetched: bool) -> tuple[tuple[str, bytes], ...]:
+    def data_files(self, raw: Mapping[str, Any], *, fetched: bool) -> tuple[tuple[str, bytes], ...]:
         from trace_bench.suites.hf.data import packed
+        from trace_bench.suites.spec_tables import QaSpec
 
-        return packed(spec.qa, rows=fetched) if spec.qa is not None else ()
+        return packed(QaSpec.model_validate(raw["qa"]), rows=fetched)
 
     def data_copies(self) -> Sequence[DataCopy]:
         from trace_bench.suites.hf import frozen
