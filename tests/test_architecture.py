@@ -82,6 +82,19 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert {" ".join(sorted(circle)) for circle in circles} == set()
 
 
+def test_what_plans_and_executes_runs_compares_no_names_of_backends() -> None:
+    """It reads the traits of a backend."""
+    names = {"docker", "local", "modal"}
+    compared = []
+    for place, _, node in nodes(ast.Compare):
+        assert isinstance(node, ast.Compare)
+        values = {leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant)}
+        package = place.split("/")[1]
+        if names & values and package in ("planning", "scheduling", "execution", "audit"):
+            compared.append(place)
+    assert compared == []
+
+
 def test_the_page_shows_every_package() -> None:
     diagram = ARCHITECTURE.read_text(encoding="utf-8").split("```")[1]
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}

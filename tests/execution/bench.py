@@ -28,9 +28,10 @@ from trace_bench.execution.run_records import write_records
 from trace_bench.execution.session import Connection, Listener, Session
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
+from trace_bench.planning.images import prepare_images
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
-from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
+from trace_bench.planning.planner import PlanInputs, jobs_of, pack_tasks, plan_run
 from trace_bench.planning.recording import recording_of
 from trace_bench.sandbox.base import SandboxRequest
 from trace_bench.sandbox.labels import job_labels
@@ -81,8 +82,9 @@ class Bench:
         if recording is not None:
             recording.check(jobs, loaded.source.where(("replay_from",)))
         inputs = PlanInputs(
-            loaded, resolved, jobs, self.backend, self._image, sources_hash=self.sources, recording=recording,
-            require_all=loaded.require_all,
+            loaded, pack_tasks(jobs, resolved), jobs, self.backend,
+            prepare_images(jobs, self._image, require_all=loaded.require_all),
+            sources_hash=self.sources, recording=recording,
         )  # fmt: skip
         return plan_run(inputs, now=self._now).without_unmet(require_all=loaded.require_all)
 

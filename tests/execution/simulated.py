@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.execution.supervisor import Script, Supervisor
 from trace_bench.artifacts.contract import Integrity
-from trace_bench.sandbox.base import Control, ExitStatus, Host, SandboxRequest, SandboxState
+from trace_bench.sandbox.base import Control, ExitStatus, Host, SandboxRequest, SandboxState, Traits
 from trace_bench.sandbox.errors import EngineGone, SandboxRemoved
 from trace_bench.sandbox.labels import JOB, UID_BASE, matches
 
@@ -46,6 +46,7 @@ class SimulatedBackend:
     memory_bytes: int | None = 64 << 30
     on_create: Callable[[SandboxRequest], None] = lambda request: None
     name: str = "simulated"
+    traits: Traits = field(default_factory=Traits)
     integrity: Integrity = "protected"
     capabilities: frozenset[str] = frozenset()
     cannot: Mapping[str, str] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from trace_bench.config.places import ModalPricesConfig
 from trace_bench.errors import SandboxError
 from trace_bench.execution.plan_estimate import PlanEstimate, bound_of, estimate_plan
 from trace_bench.planning.prepare import most_seconds
-from trace_bench.sandbox.base import Host
+from trace_bench.sandbox.base import Host, Traits
 
 PRICES = ModalPricesConfig(cpu_core_hour=0.1, memory_gib_hour=0.02, gpu_hour={"H100": 4.0})
 SMALL, BIG = SandboxConfig(cpus=1.0, memory=1 << 30), SandboxConfig(cpus=2.0, memory=4 << 30, gpus=2, labels=("lab",))
@@ -31,7 +31,9 @@ def _plan(hosts: Any, backend: str, sandboxes: Any, *, limits: Any = LIMITS, **c
         SimpleNamespace(decision=decision, job=SimpleNamespace(sandbox=sandbox, limits=limits))
         for decision, sandbox in sandboxes
     ]
-    return SimpleNamespace(jobs=jobs, backend=SimpleNamespace(name=backend, hosts=listed), config=_config(**config))
+    traits = Traits(is_service=backend == "modal")
+    there = SimpleNamespace(name=backend, traits=traits, hosts=listed)
+    return SimpleNamespace(jobs=jobs, backend=there, config=_config(**config))
 
 
 def _estimate(*args: Any, **kwargs: Any) -> PlanEstimate:

@@ -22,7 +22,7 @@ from trace_bench.errors import Interrupted, SandboxError, TraceBenchError
 from trace_bench.execution.cancel import request_cancellation
 from trace_bench.execution.reporting import RunReporter
 from trace_bench.planning.requirements import worker_warnings
-from trace_bench.sandbox.base import Host, SandboxRequest
+from trace_bench.sandbox.base import Host, SandboxRequest, Traits
 from trace_bench.sandbox.errors import (
     ControlMissing,
     EngineGone,
@@ -425,9 +425,8 @@ def test_the_plan_says_that_jobs_run_one_at_a_time_where_nobody_has_said_how_man
         loaded = bench.load(**config)
         given = {key: value for key, value in loaded if key in loaded.model_fields_set and key != "max_workers"}
         bare = RunConfig.model_construct(_fields_set=set(given), **dict(loaded))
-        return (
-            worker_warnings(bare, "docker", 4) + worker_warnings(bare, "modal", 4) + worker_warnings(loaded, "modal", 4)
-        )
+        docker, modal = SimulatedBackend(), SimulatedBackend(name="modal", traits=Traits(is_service=True))
+        return worker_warnings(bare, docker, 4) + worker_warnings(bare, modal, 4) + worker_warnings(loaded, modal, 4)
 
     assert width_notes() == ["max_workers is not given: jobs run one at a time, on Modal too"]
     hosts = {"hosts": [{"context": "a"}, {"context": "b"}]}

@@ -22,7 +22,8 @@ from trace_bench.config.selectors import catalog_of
 from trace_bench.execution.attempt import Attempt, RunResources
 from trace_bench.execution.run_records import write_records
 from trace_bench.gateway.server import Gateway
-from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
+from trace_bench.planning.images import Images
+from trace_bench.planning.planner import PlanInputs, jobs_of, pack_tasks, plan_run
 from trace_bench.sandbox.docker import DockerBackend
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -72,7 +73,8 @@ def seen(images: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     resolved = resolve(config, catalog_of(config, [TASKS]))
     image = ImageRecord(family="core", ref=ref, key=key)
     jobs = jobs_of(config, resolved)
-    plan = plan_run(PlanInputs(config, resolved, jobs, backend, lambda _: image, sources_hash="clients"))
+    material, prepared = pack_tasks(jobs, resolved), Images({image.family: image})
+    plan = plan_run(PlanInputs(config, material, jobs, backend, prepared, sources_hash="clients"))
     write_records(plan)
     clerk = Clerk(lambda: _look_in(plan.run_id))
     resources = RunResources(backend, Gateway({"stub": clerk}), plan.layout)

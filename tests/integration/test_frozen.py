@@ -26,7 +26,8 @@ from trace_bench.execution.session import Listener
 from trace_bench.gateway.server import Gateway
 from trace_bench.gateway.stub import StubProvider
 from trace_bench.images.lock import read_lock
-from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
+from trace_bench.planning.images import Images
+from trace_bench.planning.planner import PlanInputs, jobs_of, pack_tasks, plan_run
 from trace_bench.sandbox.docker import DockerBackend
 
 pytestmark = pytest.mark.docker
@@ -55,7 +56,8 @@ def test_a_container_that_is_paused_for_good_is_ended(
     backend, core = DockerBackend(), read_lock(images).images["core"]
     resolved = resolve(config, catalog_of(config, [TASKS]))
     image = ImageRecord(family="core", ref=core.ref, key=core.key)
-    plan = plan_run(PlanInputs(config, resolved, jobs_of(config, resolved), backend, lambda _: image, sources_hash="x"))
+    jobs, prepared = jobs_of(config, resolved), Images({"core": image})
+    plan = plan_run(PlanInputs(config, pack_tasks(jobs, resolved), jobs, backend, prepared, sources_hash="x"))
     write_records(plan)
     gateway, training = Gateway({"stub": StubProvider()}), Training()
     resources = RunResources(backend, gateway, plan.layout, lease=LEASE)

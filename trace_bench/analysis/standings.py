@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 
 from trace_bench.analysis.bounds import Objectives, normalised_range, objectives_of, within
-from trace_bench.analysis.leaderboard_table import BETTER
 from trace_bench.analysis.statistics import LEVEL, Estimate, Interval, coverage_text, interval_text, means, task_sample
 from trace_bench.artifacts.records import Results
 from trace_bench.display.markup import markdown, markdown_text
 from trace_bench.display.table import UNPROTECTED, Table, dollars, number
+from trace_bench.display.terminal import BETTER
 from trace_bench.records.integrity import MARK
 from trace_bench.records.leaderboard import (
     LeaderboardRow,

@@ -11,6 +11,7 @@ from trace_bench.audit.run import AuditedRun, seconds_of
 from trace_bench.config.models import SandboxConfig
 from trace_bench.identity import salt_commitment, seed_commitment, test_seed
 from trace_bench.records.rows import is_final, was_cut
+from trace_bench.sandbox.backends import protects
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER
 
 ATTEMPTS, BUDGETS, CONTROL, JOURNAL = "conduct.attempts", "conduct.budgets", "conduct.controls", "conduct.journal"
@@ -23,7 +24,7 @@ _SECONDS_GRACE = 60.0
 
 
 def _check_controls(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
-    local = meta.backend == "local"
+    local = not protects(meta.backend)
     protected = local and meta.integrity != "unprotected"
     at.check(not protected, CONTROL, "integrity", meta.integrity, "unprotected: backend local protects nothing")
     if run.env is not None:

@@ -55,10 +55,11 @@ class PinnedImages:
     ) -> ImageSource:
         """See `trace_bench.planning.images.image_source`."""
         here = image_source(config, backend, build=build, say=say, warn=warn)
+        pulls = build and self._pull and backend.traits.images != "none"
 
         def image(family: str) -> ImageRecord:
             then = self._lock.images.get(family)
-            if backend.name != "local" and build and self._pull and then is not None and then.repo_digest is not None:
+            if pulls and then is not None and then.repo_digest is not None:
                 known = read_lock().images.get(family)
                 if known is None or known.key != then.key:
                     found = self._fetched(family, then, then.repo_digest, say)
@@ -192,7 +193,7 @@ def _machine(recording: Recording, plan: RunPlan) -> Iterator[Pin]:
         return
     if env.cpu_model:
         yield _pin("cpu", env.cpu_model, cpu_model(), "the CPU")
-    if plan.backend.name == "local":
+    if plan.backend.traits.images == "none":
         yield _pin("python", env.python_version, platform.python_version(), "Python")
         recorded, here = recording.lock.packages, plan.lock.packages
         for name in sorted(recorded.keys() | here.keys()):

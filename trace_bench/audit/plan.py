@@ -30,6 +30,7 @@ from trace_bench.matrix import Job, expand
 from trace_bench.planning.prepare import Material, prepare
 from trace_bench.planning.prices import has_litellm
 from trace_bench.planning.recording import recorded_defaults
+from trace_bench.sandbox.backends import protects
 
 CODE, CONFIG, FINGERPRINTS, GIT, IMAGES = (
     "identity.code", "identity.config", "identity.fingerprints", "identity.git", "identity.images"
@@ -56,7 +57,7 @@ class _Backend:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.integrity = "unprotected" if name == "local" else "protected"
+        self.integrity = "protected" if protects(name) else "unprotected"
 
 
 # ----------------------------------------------------------------------------------------------------- the config

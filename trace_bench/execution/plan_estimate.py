@@ -59,7 +59,7 @@ class PlanEstimate:
 
     Attributes:
         hosts: empty if none answers; `problem` says why.
-        bound: for backend modal, which charges by the second; None for others.
+        bound: for a service, which charges by the second; None for other backends.
         model_usd: the most that models may cost within the budgets of the config; None without such a budget.
     """
 
@@ -80,7 +80,7 @@ def estimate_plan(plan: RunPlan) -> PlanEstimate:
         problem = str(error)
     config = plan.config
     bound = None
-    if plan.backend.name == "modal":
+    if plan.backend.traits.is_service:
         bound = bound_of(
             [(job.job.sandbox, _seconds(job)) for job in jobs],
             config.modal.prices,

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -27,10 +28,10 @@ from trace_bench.images.recipe import worker_sources_hash
 from trace_bench.matrix import Job
 from trace_bench.planning.backends import backend_of
 from trace_bench.planning.completion import CompleteConfig, complete_config
-from trace_bench.planning.images import ImagesOf, ImageSource, foreseen_images, image_source
+from trace_bench.planning.images import ImagesOf, ImageSource, foreseen_images, image_source, prepare_images
 from trace_bench.planning.models import missing_keys
 from trace_bench.planning.plan import PlanIsOld, RunPlan
-from trace_bench.planning.planner import PlanInputs, jobs_of, plan_run
+from trace_bench.planning.planner import PlanInputs, jobs_of, pack_tasks, plan_run
 from trace_bench.planning.preconditions import missing_by, refuse
 from trace_bench.planning.prepare import outlives_a_day
 from trace_bench.planning.prices import check_litellm
@@ -180,18 +181,20 @@ def plan_complete(
     if recording is None:
         check_an_end(config, jobs, resolved.trainers, complete.prices)
     warnings = [*complete.warnings, *_backend_warnings(config, jobs, backend)]
-    make = images_of or image_source
-    images = make(config, backend, build=build, say=say, warn=warnings.append)
+    material = pack_tasks(jobs, resolved)
+    make = partial(images_of or image_source, config, backend, say=say)
+    source = make(build=build, warn=warnings.append)
     if suites is not None:
         families = {job.image_family for job in jobs if job.suite in suites}
-        others = make(config, backend, build=False, say=say, warn=lambda _: None)
-        images = _images_of_some(families, images, others)
+        source = _images_of_some(families, source, make(build=False, warn=lambda _: None))
+    require_all = require_all or config.require_all
+    images = prepare_images(jobs, source, require_all=require_all)
     checks = [missing_by(lambda job: str(job.model["id"]), keys)]
     if services:
         checks.append(service_check(resolved.tasks, recorded=recording is not None and config.replay_services))
     inputs = PlanInputs(
         config=config,
-        resolved=resolved,
+        material=material,
         jobs=jobs,
         backend=backend,
         images=images,
@@ -202,22 +205,22 @@ def plan_complete(
         recording=recording,
         missing_data=resolved.lost,
         checks=checks,
-        require_all=require_all or config.require_all,
     )
     plan = plan_run(inputs)
     if recording is None:
         found = search_costs(jobs, resolved.tasks, resolved.trainers)
         plan = replace(plan, costs=found, notes=budget_sentences(config, jobs, found, resolved.trainers))
     plan = plan if suites is None else plan.of_suites(suites)
-    return plan.without_unmet(require_all=inputs.require_all)
+    return plan.without_unmet(require_all=require_all)
 
 
 def _backend_warnings(config: RunConfig, jobs: Sequence[Job], backend: Backend) -> list[str]:
     warnings = []
-    if config.mode == "real" and backend.name == "local":
-        warnings.append("backend local: a program that a model wrote runs as you, and can read the keys of your models")
-    if backend.name == "modal" and any(outlives_a_day(job, config.mode) for job in jobs):
-        warnings.append("backend modal: the service ends every sandbox after a day, and jobs could take longer")
+    named = f"backend {backend.name}"
+    if config.mode == "real" and backend.integrity == "unprotected":
+        warnings.append(f"{named}: a program that a model wrote runs as you, and can read the keys of your models")
+    if backend.traits.ends_after_a_day and any(outlives_a_day(job, config.mode) for job in jobs):
+        warnings.append(f"{named}: the service ends every sandbox after a day, and jobs could take longer")
     if isinstance(backend, SeveralEngines):
         warnings += [f"host {name} is left out for now: {why}" for name, why in backend.unreachable().items()]
     return warnings

@@ -27,7 +27,7 @@ from trace_bench.config.places import DockerConfig, ModalConfig
 from trace_bench.config.values import Section
 from trace_bench.errors import ConfigError
 from trace_bench.homes import data_home
-from trace_bench.sandbox.backends import AUTO, backend_names, get_backend
+from trace_bench.sandbox.backends import AUTO, DEFAULT, backend_names, get_backend, options_of
 from trace_bench.sandbox.base import Backend
 
 BACKEND_VARIABLE = "SANDBOX_BACKEND"
@@ -53,7 +53,7 @@ class BackendChoice(BaseModel):
     @property
     def is_default(self) -> bool:
         """Whether the backend's name alone determines it."""
-        return self.backend != "modal" and not (self.backend == "docker" and self.docker.hosts)
+        return not options_of(self.backend, self.docker, self.modal)
 
 
 def backend_name(name: str) -> str:
@@ -70,7 +70,7 @@ def backend_name(name: str) -> str:
             f"the variable {BACKEND_VARIABLE} is {named!r}, and no backend is called so; known are "
             f"{', '.join([AUTO, *known])}"
         )
-    return "docker" if named == AUTO else named
+    return DEFAULT if named == AUTO else named
 
 
 def backend_of(config: RunConfig) -> Backend:
@@ -85,13 +85,8 @@ def connect_backend(choice: BackendChoice) -> Backend:
         ConfigError: there is no backend of that name. EnvironmentUnavailable: it cannot work here.
     """
     name = backend_name(choice.backend)
-    options: dict[str, Any] = {}
-    if name == "docker" and choice.docker.hosts:
-        options = {"hosts": choice.docker.hosts}
-    elif name == "modal":
-        options = {"settings": choice.modal}
     try:
-        return get_backend(name, **options)
+        return get_backend(name, **options_of(name, choice.docker, choice.modal))
     except ConfigError as error:
         if os.environ.get(BACKEND_VARIABLE) != name:
             raise

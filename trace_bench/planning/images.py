@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import platform
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trace_bench.artifacts.records import ImageRecord
@@ -16,6 +17,7 @@ from trace_bench.images.layers import family_named
 from trace_bench.images.lock import ImagePin
 from trace_bench.images.pins import ensure, foreseen, pushed
 from trace_bench.images.supply import supply
+from trace_bench.matrix import Job
 from trace_bench.planning.backends import registry_of
 from trace_bench.sandbox.base import Backend, SeveralEngines
 
@@ -41,6 +43,41 @@ class ImagesOf(Protocol):
     ) -> ImageSource: ...
 
 
+@dataclass(frozen=True)
+class Images:
+    """The images of a run.
+
+    Attributes:
+        records: by family; without name and key where there is no image.
+        missing: by family, why there is no image.
+    """
+
+    records: Mapping[str, ImageRecord]
+    missing: Mapping[str, EnvironmentUnavailable] = field(default_factory=dict)
+
+
+def prepare_images(jobs: Iterable[Job], source: ImageSource, *, require_all: bool = False) -> Images:
+    """Bring the image of each family of `jobs` about: `source` finds it, builds it or pulls it.
+
+    Args:
+        require_all: build no further image once one is missing.
+
+    Raises:
+        EnvironmentUnavailable: an image is missing, and all are required.
+    """
+    records: dict[str, ImageRecord] = {}
+    missing: dict[str, EnvironmentUnavailable] = {}
+    for family in dict.fromkeys(job.image_family for job in jobs):
+        try:
+            records[family] = source(family)
+        except EnvironmentUnavailable as error:
+            if require_all:
+                raise
+            missing[family] = error
+            records[family] = ImageRecord(family=family, ref="", key="")
+    return Images(records, missing)
+
+
 def image_source(
     config: RunConfig,
     backend: Backend,
@@ -59,12 +96,12 @@ def image_source(
         say: called with a line for each step that takes long.
         warn: called with a sentence for each image that has drifted.
     """
-    if backend.name == "local":
+    if backend.traits.images == "none":
         return _local_image
 
     def image(family: str) -> ImageRecord:
         drift = config.images.accept_drift
-        if backend.name == "modal":
+        if backend.traits.images == "registry":
             return _record(pushed(family, registry_of(config), accept_drift=drift), warn)
         return _record(pinned_image(family, config.images, backend, build=build, say=say), warn)
 
@@ -80,7 +117,7 @@ def foreseen_images(
     warn: Callable[[str], None],
 ) -> ImageSource:
     """As `image_source`, but nothing is built or pulled. An image that would be built has neither name nor key."""
-    if not build or backend.name in ("local", "modal"):
+    if not build or backend.traits.images != "engine":
         return image_source(config, backend, build=build, say=say, warn=warn)
     settings = config.images
 

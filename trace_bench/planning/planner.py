@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +12,15 @@ from trace_bench import __version__
 from trace_bench.artifacts.contract import Direction
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.provenance import package_versions
-from trace_bench.artifacts.records import GitInfo, ImageRecord, Lock, ModelPrices, Results
+from trace_bench.artifacts.records import GitInfo, Lock, ModelPrices, Results
 from trace_bench.artifacts.versions import SCHEMA_VERSION
 from trace_bench.config.models import RunConfig
 from trace_bench.config.objectives import direction_of
 from trace_bench.config.resolve import Resolved
-from trace_bench.errors import ConfigError, EnvironmentUnavailable, ImageDrift
+from trace_bench.errors import ConfigError, ImageDrift
 from trace_bench.identity import FingerprintPrefix, JobIdPrefix, config_hash, prefix_of, run_id, salt_commitment
 from trace_bench.matrix import Job, expand
-from trace_bench.planning.images import ImageSource
+from trace_bench.planning.images import Images
 from trace_bench.planning.job_order import Duration, known_durations, spread
 from trace_bench.planning.plan import RunPlan
 from trace_bench.planning.planned_job import PlannedJob
@@ -49,7 +49,6 @@ from trace_bench.planning.resume import (
 )
 from trace_bench.planning.run_budget import RunBudget, Spent, limits_of, spent_before
 from trace_bench.sandbox.base import Backend, Host
-from trace_bench.suites.spec import Task
 from trace_bench.suites.task_files import pack_task
 
 
@@ -66,27 +65,34 @@ def jobs_of(config: RunConfig, resolved: Resolved) -> list[Job]:
     return jobs
 
 
+def pack_tasks(jobs: Iterable[Job], resolved: Resolved) -> dict[str, Material]:
+    """The tasks of `jobs` by id, each with its folder as a tar."""
+    tasks = {job.task_id: resolved.tasks[job.task_id] for job in jobs}
+    return {task_id: Material(task, pack_task(task.folder, task.data)) for task_id, task in tasks.items()}
+
+
 @dataclass(frozen=True)
 class PlanInputs:
     """What determines a plan, besides the runs that exist already.
 
     Attributes:
+        material: the tasks of `jobs`, as of `pack_tasks`.
         jobs: of `config`, as of `jobs_of`.
+        images: of `jobs`, as of `prepare_images`.
         sources_hash: of the code of worker, suites and trainers.
         git: state of the checkout that runs it, if it is one.
-        warnings: to be recorded beside the config's own; `images` may add to them.
+        warnings: to be recorded beside the config's own.
         prices: of the models, by id; those that the run began with take precedence.
         recording: the run that is replayed, which has all of `jobs`.
         missing_data: why the data set of a task is not here, by task id.
         checks: further preconditions of single jobs.
-        require_all: build no further image once one is missing.
     """
 
     config: RunConfig
-    resolved: Resolved
+    material: Mapping[str, Material]
     jobs: Sequence[Job]
     backend: Backend
-    images: ImageSource
+    images: Images
     sources_hash: str
     git: GitInfo = field(default_factory=GitInfo)
     warnings: Sequence[str] = ()
@@ -94,7 +100,6 @@ class PlanInputs:
     recording: Recording | None = None
     missing_data: Mapping[str, ConfigError] = field(default_factory=dict)
     checks: Sequence[Check] = ()
-    require_all: bool = False
 
 
 def plan_run(inputs: PlanInputs, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> RunPlan:
@@ -103,8 +108,7 @@ def plan_run(inputs: PlanInputs, *, now: Callable[[], datetime] = lambda: dateti
 
     Raises:
         ConfigError: the run that ``run_id`` names is of another config; there is nothing to continue and ``resume`` is
-            ``failed``. EnvironmentUnavailable: an image is missing, and all are required.
-            SandboxError: the engine is gone.
+            ``failed``. SandboxError: the engine is gone.
     """
     return _Planner(inputs, now).plan()
 
@@ -116,16 +120,12 @@ class _Planner:
         self._inputs = inputs
         self._now = now
         self._runs_dir = Path(inputs.config.runs_dir)
-        self._tasks = {job.task_id: inputs.resolved.tasks[job.task_id] for job in inputs.jobs}
         # Where a data set or an image is missing, the hash or key is empty: nothing is known of it.
         lost = inputs.missing_data
-        self._hashes = {id: "" if id in lost else task.content_hash for id, task in self._tasks.items()}
-        self._blobs = {task_id: pack_task(task.folder, task.data) for task_id, task in self._tasks.items()}
-        self._missing_images: dict[str, EnvironmentUnavailable] = {}
-        families = dict.fromkeys(job.image_family for job in inputs.jobs)
-        self._images = {family: self._image(family) for family in families}
+        self._hashes = {id: "" if id in lost else one.task.content_hash for id, one in inputs.material.items()}
+        self._images = dict(inputs.images.records)
         self._config_hash = config_hash(inputs.config.to_snapshot(), self._hashes)
-        self.warnings = [*inputs.config.warnings, *inputs.warnings, *_unprotected(inputs.jobs, self._tasks)]
+        self.warnings = [*inputs.config.warnings, *inputs.warnings, *_unprotected(inputs.jobs, inputs.material)]
 
     def plan(self) -> RunPlan:
         inputs, config = self._inputs, self._inputs.config
@@ -163,7 +163,7 @@ class _Planner:
             reused=reused,
             adopted=earlier.adopted if earlier else {},
             leftovers=earlier.all_leftovers({job.job_id for job in jobs}) if earlier else (),
-            material={task_id: Material(task, self._blobs[task_id]) for task_id, task in self._tasks.items()},
+            material=inputs.material,
             stamp=stamp,
             recording=inputs.recording,
             spent=spent,
@@ -171,22 +171,12 @@ class _Planner:
             unmet=unmet_of(inputs.jobs, self._checks(hosts)),
         )
 
-    def _image(self, family: str) -> ImageRecord:
-        """The image of a family; without name and key if there is none."""
-        try:
-            return self._inputs.images(family)
-        except EnvironmentUnavailable as error:
-            if self._inputs.require_all:
-                raise
-            self._missing_images[family] = error
-            return ImageRecord(family=family, ref="", key="")
-
     def _checks(self, hosts: Sequence[Host]) -> list[Check]:
         """The preconditions of the jobs, those that name the nearest remedy first."""
         inputs = self._inputs
         return [
             missing_by(lambda job: job.task_id, inputs.missing_data),
-            missing_by(lambda job: job.image_family, self._missing_images),
+            missing_by(lambda job: job.image_family, inputs.images.missing),
             host_check(inputs.config, hosts),
             *inputs.checks,
         ]
@@ -196,7 +186,7 @@ class _Planner:
         do not if the recipe of their image has changed: results of old code are not those of the new."""
         if lock is None:
             return
-        for family, why in self._missing_images.items():
+        for family, why in self._inputs.images.missing.items():
             if not isinstance(why, ImageDrift):
                 self._images[family] = lock.images.get(family, self._images[family])
         self._hashes |= {id: lock.tasks.get(id, "") for id in self._inputs.missing_data if id in self._hashes}
@@ -278,7 +268,7 @@ class _Planner:
         check_runtimes(inputs.jobs, engine.get("runtimes"))
         check_required_controls(inputs.jobs, inputs.backend)
         self.warnings += memory_warnings(inputs.config, inputs.jobs, engine.get("memory_bytes"))
-        self.warnings += worker_warnings(inputs.config, inputs.backend.name, len(inputs.jobs))
+        self.warnings += worker_warnings(inputs.config, inputs.backend, len(inputs.jobs))
 
     def _lock(self, layout: RunLayout, salt: str) -> Lock:
         inputs = self._inputs
@@ -333,12 +323,12 @@ class _Planner:
         return tuple(planned), reused
 
 
-def _unprotected(jobs: Sequence[Job], tasks: Mapping[str, Task]) -> list[str]:
+def _unprotected(jobs: Sequence[Job], material: Mapping[str, Material]) -> list[str]:
     """Warnings about jobs whose task executes candidates itself."""
     found = []
     for job in jobs:
         if job.executes_candidates:
-            why = tasks[job.task_id].spec.execution(job.eval_kwargs)
+            why = material[job.task_id].task.spec.execution(job.eval_kwargs)
             found.append(f"{job.task_id}: {why}; its jobs are unprotected")
     return found
 

@@ -31,6 +31,7 @@ from trace_bench.planning.resume import read_lock, salt_of
 from trace_bench.records.reading import read_manifest, read_rows
 from trace_bench.records.rows import is_final
 from trace_bench.records.runs import find_run
+from trace_bench.sandbox.backends import AUTO, DEFAULT
 
 SHOWN = 3
 """Most jobs that one message names."""
@@ -97,7 +98,7 @@ class Recording:
             ConfigError: its programs would run as the user, without `backend` in `overrides`; or as `config`.
         """
         run, backend = self.layout.run_id, self.snapshot.get("backend")
-        if "backend" not in overrides and backend not in (None, "auto", "docker"):
+        if "backend" not in overrides and backend not in (None, AUTO, DEFAULT):
             raise ConfigError(
                 f"{run} was made on backend {backend}, whose programs run as you: pass --backend "
                 f"{backend} if you trust this run, or use trace-bench reproduce, which runs it in sandboxes"

@@ -12,6 +12,7 @@ from trace_bench.errors import ConfigError
 from trace_bench.matrix import Job
 from trace_bench.planning.backends import backend_name
 from trace_bench.planning.preconditions import Check
+from trace_bench.sandbox.backends import missing_gpu_setting
 from trace_bench.sandbox.base import CONTROLS, NEVER_WEAKER, Backend, Host
 from trace_bench.sandbox.errors import ControlMissing, RuntimeMissing
 from trace_bench.sandbox.runtimes import missing_runtime
@@ -90,9 +91,8 @@ def check_sandboxes(config: RunConfig) -> None:
                 f"{_where(config, index, 'cpus')} is {sandbox.cpus:g}, but pinned gives whole cores; make it a whole "
                 "number, or leave pinned out"
             )
-        if sandbox.gpus and config.modal.gpu is None and backend_name(config.backend) == "modal":
-            where = _where(config, index, "gpus")
-            problems.append(f"{where}: say which GPU Modal is to give, as in modal: {{gpu: H100}}")
+        if sandbox.gpus and (request := missing_gpu_setting(backend_name(config.backend), config.modal)):
+            problems.append(f"{_where(config, index, 'gpus')}: {request}")
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
 
@@ -147,7 +147,8 @@ def check_required_controls(jobs: Sequence[Job], backend: Backend) -> None:
     cannot = backend.cannot
     if lacking := sorted(required & cannot.keys()):
         names = "; ".join(f"{name} ({cannot[name]})" for name in lacking)
-        remedy = "Repair the host, or name it in allow_weaker" if backend.name == "docker" else "Use --backend docker"
+        own_engine = backend.traits.images == "engine"
+        remedy = "Repair the host, or name it in allow_weaker" if own_engine else "Use --backend docker"
         raise ControlMissing(f"the {backend.name} backend cannot put in force: {names}. {remedy}.")
 
 
@@ -172,14 +173,13 @@ def memory_warnings(config: RunConfig, jobs: Sequence[Job], memory: Any) -> list
     return notes
 
 
-def worker_warnings(config: RunConfig, backend: str, jobs: int) -> list[str]:
+def worker_warnings(config: RunConfig, backend: Backend, jobs: int) -> list[str]:
     """A warning if jobs run one at a time although there is room for many. The default is one: more may cost more."""
-    hosts = len(config.docker.hosts) if backend == "docker" else 0
-    if jobs == 1 or "max_workers" in config.model_fields_set or not (hosts > 1 or backend == "modal"):
+    several = backend.traits.images == "engine" and len(config.docker.hosts) > 1
+    if jobs == 1 or "max_workers" in config.model_fields_set or not (several or backend.traits.is_service):
         return []
-    return [
-        f"max_workers is not given: jobs run one at a time, on {'Modal' if backend == 'modal' else 'all hosts'} too"
-    ]
+    place = "all hosts" if several else backend.name.capitalize()
+    return [f"max_workers is not given: jobs run one at a time, on {place} too"]
 
 
 def check_controls(config: RunConfig) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 from typing import Any
 
+from trace_bench.config.places import DockerConfig, ModalConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable
 from trace_bench.resources import plug_ins
 from trace_bench.sandbox.base import Backend
 
 GROUP = "trace_bench.backends"
-AUTO = "auto"
+AUTO, DEFAULT = "auto", "docker"
 
 
 def backend_names() -> list[str]:
@@ -31,7 +32,7 @@ def get_backend(name: str = AUTO, **options: Any) -> Backend:
         EnvironmentUnavailable: it cannot work on this machine.
     """
     installed = _installed()
-    wanted = "docker" if name == AUTO else name
+    wanted = DEFAULT if name == AUTO else name
     if wanted not in installed:
         known = ", ".join([AUTO, *sorted(installed)])
         raise ConfigError(f"backend: no backend is called {name!r}; known are {known}")
@@ -53,6 +54,26 @@ def get_backend(name: str = AUTO, **options: Any) -> Backend:
             ) from error
         raise
     return backend
+
+
+def options_of(name: str, docker: DockerConfig, modal: ModalConfig) -> dict[str, Any]:
+    """The options of `get_backend` from sections of a config. With none, the name alone determines the backend."""
+    if name == "docker" and docker.hosts:
+        return {"hosts": docker.hosts}
+    return {"settings": modal} if name == "modal" else {}
+
+
+def missing_gpu_setting(name: str, modal: ModalConfig) -> str | None:
+    """The setting that the backend `name` needs for sandboxes with GPUs, as a request to the user; None if none is
+    missing."""
+    if name == "modal" and modal.gpu is None:
+        return "say which GPU Modal is to give, as in modal: {gpu: H100}"
+    return None
+
+
+def protects(name: str) -> bool:
+    """Return True if results of the backend `name`, as records have it, can be protected."""
+    return name != "local"
 
 
 def _installed() -> dict[str, EntryPoint]:

@@ -127,6 +127,22 @@ class Host:
 
 
 @dataclass(frozen=True)
+class Traits:
+    """The properties by which backends differ for those who plan a run.
+
+    Attributes:
+        images: where sandboxes get theirs: from the user's ``engine``, on which they are built; from the ``registry``
+            to which they were pushed; or ``none``, since sandboxes need no image.
+        is_service: a service makes as many sandboxes as are requested, and charges for their seconds.
+        ends_after_a_day: it ends every sandbox after a day.
+    """
+
+    images: Literal["engine", "registry", "none"] = "engine"
+    is_service: bool = False
+    ends_after_a_day: bool = False
+
+
+@dataclass(frozen=True)
 class SandboxRequest:
     """One sandbox to be created.
 
@@ -297,6 +313,9 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def traits(self) -> Traits: ...
 
     @property
     def integrity(self) -> Integrity:

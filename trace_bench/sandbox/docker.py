@@ -24,6 +24,7 @@ from trace_bench.sandbox.base import (
     Integrity,
     Sandbox,
     SandboxRequest,
+    Traits,
 )
 from trace_bench.sandbox.container import LOG_BYTES, container_config
 from trace_bench.sandbox.controls import security_options
@@ -53,6 +54,7 @@ class DockerBackend:
     """
 
     name = "docker"
+    traits = Traits()
     integrity: Integrity = "protected"
 
     def __init__(

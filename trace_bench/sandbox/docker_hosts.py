@@ -25,6 +25,7 @@ from trace_bench.sandbox.base import (
     Integrity,
     Sandbox,
     SandboxRequest,
+    Traits,
 )
 from trace_bench.sandbox.docker import DockerBackend
 from trace_bench.sandbox.engine import Engine
@@ -114,6 +115,7 @@ class DockerHosts:
     """
 
     name = "docker"
+    traits = Traits()
     integrity: Integrity = "protected"
 
     def __init__(self, hosts: Sequence[DockerHostConfig]) -> None:

@@ -43,6 +43,7 @@ from trace_bench.sandbox.base import (
     SandboxRequest,
     SandboxState,
     Stream,
+    Traits,
 )
 from trace_bench.sandbox.errors import ControlMissing, NameConflict, SandboxRemoved
 from trace_bench.sandbox.labels import CPUSET, UID_BASE, matches, uid_bases
@@ -77,6 +78,7 @@ class LocalBackend:
     """
 
     name = "local"
+    traits = Traits(images="none")
     integrity: Integrity = "unprotected"
     capabilities: frozenset[str] = frozenset({"adoption", "owners"})
     cannot: Mapping[str, str] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trace_bench.config.places import ModalConfig
 from trace_bench.errors import ConfigError, EnvironmentUnavailable, SandboxError
-from trace_bench.sandbox.base import NEVER_WEAKER, Host, Integrity, Sandbox, SandboxRequest
+from trace_bench.sandbox.base import NEVER_WEAKER, Host, Integrity, Sandbox, SandboxRequest, Traits
 from trace_bench.sandbox.controls import missing
 from trace_bench.sandbox.errors import ControlMissing, EngineGone, NameConflict, RuntimeMissing
 from trace_bench.sandbox.labels import PREFIX, UID_BASE, uid_bases
@@ -52,6 +52,7 @@ class ModalBackend:
     """
 
     name = "modal"
+    traits = Traits(images="registry", is_service=True, ends_after_a_day=True)
     integrity: Integrity = "protected"
     capabilities: frozenset[str] = frozenset(CAN)
     cannot: Mapping[str, str] = CANNOT
