@@ -1,47 +1,28 @@
-"""The version of the format of a run's files, and the conversion of older ones.
+"""The version of the format of a run's files.
 
-`Manifest` and `Lock` say it (``schema_version``); the other files of a run are of the same. A run of an earlier version
-is brought up to date in memory, as it is read: nothing on the disk is changed by reading it. A run of a later version
-is refused, as what its files mean is not known here.
+`Manifest` and `Lock` have it (``schema_version``); the other files of a run are of the same version. A run of a later
+version is refused, since the meaning of its files is unknown here.
 
-A new field that has a default which is true of older runs needs no version of its own. A field that changes its
-meaning, its unit, or its place does: raise `SCHEMA_VERSION`, add what has changed to `CHANGES`, and a step to `_STEPS`.
+A new field needs no new version if its default is true of earlier runs. A field that changes its meaning, its unit or
+its place does: raise `SCHEMA_VERSION`, and bring earlier runs up to date in `read_versioned`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from trace_bench.artifacts.jsonio import JsonError, dumps, explain, loads
+from trace_bench.artifacts.jsonio import JsonError, explain, loads
 from trace_bench.errors import ExitCode, HarnessError
 
 SCHEMA_VERSION = 2
-"""What is written from now on."""
+"""Version of new runs."""
 FIRST = 1
-"""What a manifest or lock without a ``schema_version`` is of."""
-CHANGES: Mapping[int, str] = {
-    1: "the first; rows of its early days lack columns (see LATER)",
-    2: "manifest and lock name the version",
-}
-LATER: Mapping[str, str] = {
-    **{
-        name: name
-        for name in (
-            "score_claimed", "integrity_flags", "score_evaluations", "objective", "metrics_initial", "metrics_final",
-            "metrics_best", "metrics_test", "hypervolume", "evaluations_saved", "search_answers", "unusable_answers",
-            "scoring_calls",
-        )
-    },
-    "evaluations": "score_evaluations",
-}  # fmt: skip
-"""Columns that early rows of version 1 do not have, or mean otherwise: those without the column that is named. In rows
-without `score_evaluations`, `evaluations` counts the scorer's, too."""
+"""Version of a manifest or lock without ``schema_version``. The second version only added the key."""
 
-Step = Callable[[dict[str, Any]], dict[str, Any]]
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -52,7 +33,7 @@ class NewerRun(HarnessError):
 
 
 def read_versioned(model: type[M], path: Path) -> M:
-    """The manifest or lock at `path`, brought up to date.
+    """Read the manifest or lock at `path`.
 
     Raises:
         FileNotFoundError: it is not there.
@@ -66,12 +47,8 @@ def read_versioned(model: type[M], path: Path) -> M:
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}") from None
     try:
-        # Before the model is asked, which knows nothing of what a later version has added.
-        value = loads(data)
-        version = _version(value)
-        check_version(version, path)
-        if version < SCHEMA_VERSION:
-            data = dumps(migrate(value, version)).encode()
+        # Before validation: the model does not know the keys of a later version.
+        check_version(_version(loads(data)), path)
         return model.model_validate_json(data, strict=True)
     except JsonError as error:
         raise HarnessError(f"{path}: {error}") from None
@@ -93,24 +70,9 @@ def check_version(version: int, path: Path) -> None:
 
 
 def is_newer(value: Mapping[str, Any]) -> bool:
-    """Whether a manifest or lock as parsed JSON, which anybody may have written, is of a later version."""
+    """Return True if a manifest or lock as parsed JSON, which can hold anything, is of a later version."""
     version = value.get("schema_version", FIRST)
     return isinstance(version, int) and version > SCHEMA_VERSION
-
-
-def migrate(value: dict[str, Any], version: int) -> dict[str, Any]:
-    """A manifest or lock of `version` as it would be today; what it says of its version stays."""
-    for step in range(version, SCHEMA_VERSION):
-        value = _STEPS[step](value)
-    return value
-
-
-def _names_version(value: dict[str, Any]) -> dict[str, Any]:
-    return {**value, "schema_version": FIRST}
-
-
-_STEPS: Mapping[int, Step] = {1: _names_version}
-"""By version, what makes the next one of it."""
 
 
 def _version(value: Any) -> int:

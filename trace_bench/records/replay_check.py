@@ -17,11 +17,11 @@ from trace_bench.artifacts.derived import ReplayDifference, ReplayReport
 from trace_bench.artifacts.jsonio import dumps
 from trace_bench.artifacts.layout import JobLayout, RunLayout
 from trace_bench.artifacts.records import Results
-from trace_bench.artifacts.versions import LATER
 from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError
+from trace_bench.records.metric_columns import LATER
 from trace_bench.records.reading import read_meta, read_optional
 from trace_bench.records.rows import GAP
 
@@ -128,7 +128,7 @@ def differences_of(
 ) -> Iterator[ReplayDifference]:
     """The differences of one job: columns, states, and the first line of the history. `tolerance` is relative."""
     for column in COLUMNS:
-        if column in LATER and LATER[column] not in before.model_fields_set:
+        if column in LATER and column not in before.model_fields_set:
             continue
         old, new = getattr(before, column), getattr(row, column)
         if not same(old, new, max(tolerance, 1e-12) if column in SUMS else tolerance):
