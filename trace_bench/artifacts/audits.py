@@ -61,5 +61,5 @@ class AuditReport(Model):
 
     @property
     def ok(self) -> bool:
-        """Whether no claim is contradicted."""
+        """Return True if no claim is contradicted."""
         return not self.contradicted

@@ -1,8 +1,8 @@
-"""JSON as this project reads and writes it: strictly, and the same bytes for the same value.
+"""Strict reading of JSON, and writing of the same bytes for the same value.
 
-`loads` refuses what Python's ``json`` lets pass and a second reader would take differently: ``NaN`` and
-numbers beyond a double, duplicate keys, lone surrogates, and nesting that overflows a recursive reader. It is
-what stands between hostile bytes and the rest of the program, so it raises `JsonError` and nothing else.
+`loads` refuses JSON that Python's ``json`` accepts and another reader reads differently: ``NaN`` and numbers beyond a
+double, duplicate keys, lone surrogates, and nesting that overflows a recursive reader. It reads hostile bytes, so it
+raises `JsonError` and nothing else.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from trace_bench.identity import canonical_json
 
 MAX_DEPTH = 64
 MAX_DEPTH_INSIDE = MAX_DEPTH - 8
-"""Of what becomes part of a line or a file of ours, which is read back with `MAX_DEPTH`."""
+"""Depth of JSON that becomes part of one of our lines or files, which are read with `MAX_DEPTH`."""
 
 _DIGITS = 308
-"""Of an integer that is surely not beyond a double."""
+"""Digits of an integer that never exceeds a double."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -161,14 +161,14 @@ def _whole(text: str) -> int:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise JsonError(f"the key {key[:60]!r} occurs twice in one object")
             seen.add(key)
-    return found
+    return value
 
 
 def _check_depth(value: Any, limit: int) -> None:

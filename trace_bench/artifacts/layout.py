@@ -23,12 +23,12 @@ STDOUT = "stdout.log"
 STDERR = "stderr.log"
 """Last words of a sandbox that broke, in the folder of the attempt."""
 NOT_RECORDED = "not_recorded.txt"
-"""What a replayed job asked that its recording does not hold, in the folder of the attempt."""
+"""Requests of a replayed job that its recording does not hold, in the folder of the attempt."""
 REPRODUCTION = "reproduction.json"
-"""What came of making a run again, beside the run that was made."""
+"""Report on the reproduction of a run, beside the new run."""
 EXTRA = "extra"
 OUT_FILES = (EVENTS, HISTORY, STATES, RESULT, STDOUT)
-"""What a sandbox may leave at the top of its volume, next to the folder `EXTRA`."""
+"""Files at the top of a sandbox's volume, next to the folder `EXTRA`."""
 
 
 def is_unfinished(name: str) -> bool:
@@ -71,7 +71,7 @@ class JobLayout:
     services = Below("services.jsonl")
     """Requests of the job to services of the host, and their answers."""
     service_files = Below("services")
-    """What services left, a folder for each call."""
+    """Files of services, a folder for each call."""
     checkpoint = Below(CHECKPOINT)
     """The results of the search so far, for another attempt; removed once the job is ok."""
     artifacts = Below("artifacts")
@@ -121,12 +121,12 @@ class RunLayout:
     env = Below("meta", "env.json")
     git = Below("meta", "git.json")
     replay = Below("meta", "replay.json")
-    """Of a replay: how it compares with the run that it repeats."""
+    """Comparison of a replay with the run that it repeats."""
     yardsticks = Below("meta", "yardsticks.json")
     """Scores of reference programs and best known scores, by which gaps are measured."""
     files_index = Below("meta", "files_index.json")
     log = Below("meta", "controller.log")
-    """What the run's controllers did and decided; a log for people, from which nothing is derived."""
+    """Log of the run's controllers, for people; nothing is derived from it."""
     jobs = Below("jobs")
     events = Below(EVENTS)
     results_csv = Below("results.csv")
@@ -134,7 +134,7 @@ class RunLayout:
     summary = Below("summary.json")
     leaderboard = Below("leaderboard.csv")
     leaderboard_md = Below("leaderboard.md")
-    """Who leads over all tasks, for people."""
+    """Ranking over all tasks, for people."""
 
     @property
     def run_id(self) -> str:
@@ -157,8 +157,8 @@ class RunLayout:
     def job_dirs(self) -> Iterator[JobLayout]:
         """The jobs that have a folder, by id."""
         if self.jobs.is_dir():
-            with os.scandir(self.jobs) as found:
-                names = sorted(item.name for item in found if JOB_ID.fullmatch(item.name) and item.is_dir())
+            with os.scandir(self.jobs) as items:
+                names = sorted(item.name for item in items if JOB_ID.fullmatch(item.name) and item.is_dir())
             for name in names:
                 yield JobLayout(self.jobs / name)
 

@@ -108,5 +108,5 @@ class Reproduction(Model):
 
     @property
     def ok(self) -> bool:
-        """Whether every job is equal, to the bit or within the tolerance of its task."""
+        """Return True if every job is equal, to the bit or within the tolerance of its task."""
         return bool(self.jobs) and all(job.verdict in ("equal", "within") for job in self.jobs)

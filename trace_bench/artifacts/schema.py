@@ -125,18 +125,18 @@ def validate(name: str, value: Any, *, where: str = "") -> None:
 def stale(folder: Path) -> list[str]:
     """The files of `folder` that are missing, differ from the models, or belong to none; in a checkout also `PAGE`."""
     files = [*folder.glob("*.schema.json"), *(path for path in [folder / PAGE] if path.exists())]
-    found = {os.path.relpath(path, folder): path.read_text(encoding="utf-8") for path in files}
-    due = _texts(folder)
-    return sorted(name for name in found.keys() | due.keys() if found.get(name) != due.get(name))
+    texts = {os.path.relpath(path, folder): path.read_text(encoding="utf-8") for path in files}
+    current = _texts(folder)
+    return sorted(name for name in texts.keys() | current.keys() if texts.get(name) != current.get(name))
 
 
 def write(folder: Path) -> list[str]:
-    """Renew `folder`; returns what changed."""
+    """Renew `folder`; returns the names of changed files."""
     changed = stale(folder)
-    due = _texts(folder)
+    current = _texts(folder)
     for file in changed:
-        if file in due:
-            write_text(folder / file, due[file])
+        if file in current:
+            write_text(folder / file, current[file])
         else:
             (folder / file).unlink()
     return changed

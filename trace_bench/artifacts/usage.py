@@ -21,13 +21,13 @@ def usage_of(calls: Iterable[LlmCall]) -> Usage:
 
 
 def is_answer(call: LlmCall) -> bool:
-    """Whether a provider, or the response cache, answered the call."""
+    """Return True if a provider, or the response cache, answered the call."""
     return call.reused_from is None and call.status < 500 and not call.refused
 
 
 def is_counted(call: LlmCall) -> bool:
-    """Whether a provider answered the call: with an answer, or with one that was discarded and that it reported tokens
-    for."""
+    """Return True if a provider answered the call: with an answer, or with a discarded answer whose tokens it
+    reported."""
     return is_answer(call) or any(made.prompt_tokens or made.completion_tokens for made in call.tries)
 
 
@@ -43,7 +43,7 @@ def dollars_of(call: LlmCall) -> Fraction:
 
 
 def is_lost(call: LlmCall) -> bool:
-    """Whether its answer from a provider is lost: it may have been paid, and its tokens are an estimate."""
+    """Return True if the provider's answer is lost: it may have been paid, and its tokens are an estimate."""
     return call.reused_from is None and call.status == NO_ANSWER and call.estimated
 
 

@@ -110,7 +110,7 @@ class JournalLines:
     lines: tuple[dict[str, Any], ...]
     torn: int = 0
     places: tuple[Place, ...] = ()
-    """Where each line lies in the file."""
+    """Place of each line in the file."""
 
 
 def read_journal(path: Path) -> JournalLines:

@@ -124,9 +124,9 @@ def _scalar(value: Value, style: str | None = None) -> str:
     return HIDDEN.sub(_escape, text.removesuffix("\n").removesuffix("\n..."))
 
 
-def _escape(found: re.Match[str]) -> str:
-    """What is left of these is inside double quotes."""
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    """Return the escape of a hidden character; the remaining ones are inside double quotes."""
+    code = ord(match[0])
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
