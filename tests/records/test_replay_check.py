@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_bench.records.metric_columns import LATER
 
 from tests.analysis.folders import job_id, row
 from tests.artifacts.samples import META
@@ -15,7 +16,6 @@ from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.artifacts.yamlio import write_state
-from trace_bench.records.metric_columns import LATER
 from trace_bench.records.replay_check import compare, sentences
 
 LINE: dict[str, Any] = {
@@ -80,6 +80,14 @@ def test_what_a_recording_of_an_earlier_version_does_not_say_is_no_difference(tm
     earlier = Results.model_validate_json(json.dumps(written))
     assert (earlier.search_answers, later.search_answers) == (None, 3)
     assert compare(recorded, replayed, [later], {later.job_id: earlier}, {}).differences == ()
+
+
+def test_a_flag_that_only_earlier_versions_give_is_no_difference(tmp_path: Path) -> None:
+    recorded, replayed = make(tmp_path / "was"), make(tmp_path / "is")
+    later = row(1, **{**FIGURES, "integrity_flags": "needs_files"})
+    earlier = row(1, **{**FIGURES, "integrity_flags": "suspicious_source needs_files left_processes"})
+    assert compare(recorded, replayed, [later], {later.job_id: earlier}, {}).differences == ()
+    assert compare(recorded, replayed, [earlier], {later.job_id: later}, {}).equal == 0
 
 
 def test_the_order_in_which_costs_were_added_does_not_count(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ FLAGS: Mapping[str, str] = {
     "scorer_changed": "a file that scoring depends on changed while it scored",
 }
 """Every flag by name, and what it means. Documented in ``docs/design/integrity.md``."""
+OF_EARLIER_VERSIONS = frozenset({"suspicious_source", "left_processes"})
+"""Flags that new runs do not have."""
 
 MARK = " !"
 """Mark behind the score of a flagged job, in every table."""

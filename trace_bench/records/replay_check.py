@@ -21,6 +21,7 @@ from trace_bench.artifacts.writers import read_journal
 from trace_bench.artifacts.yamlio import read_state
 from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError
+from trace_bench.records.integrity import OF_EARLIER_VERSIONS
 from trace_bench.records.metric_columns import LATER
 from trace_bench.records.reading import read_meta, read_optional
 from trace_bench.records.rows import GAP
@@ -131,6 +132,8 @@ def differences_of(
         if column in LATER and column not in before.model_fields_set:
             continue
         old, new = getattr(before, column), getattr(row, column)
+        if column == "integrity_flags":
+            old = " ".join(flag for flag in old.split() if flag not in OF_EARLIER_VERSIONS)
         if not same(old, new, max(tolerance, 1e-12) if column in SUMS else tolerance):
             yield _difference(row, column, old, new)
     try:
