@@ -309,6 +309,11 @@ def stream_carries_all_bytes_exactly(lab: Lab) -> None:
 
 
 @check()
+def stream_carries_a_megabyte_both_ways(lab: Lab) -> None:
+    _assert_echoed(lab, secrets.token_bytes(1 << 20))
+
+
+@check()
 def writer_takes_in_what_arrives_so_that_full_pipes_do_not_block(lab: Lab) -> None:
     _assert_echoed(lab, secrets.token_bytes(12 << 20))
 
@@ -545,17 +550,26 @@ def wait_returns_as_soon_as_it_ends(lab: Lab) -> None:
 @check()
 def status_follows_the_life_of_a_sandbox(lab: Lab) -> None:
     with lab.created(SLEEP) as sandbox:
-        sandbox.kill()
         assert sandbox.wait(0.3) is None
         assert sandbox.status() == "created"
         sandbox.start()
         assert sandbox.status() == "running"
         sandbox.kill()
         assert sandbox.wait(PATIENCE) is not None
-        sandbox.kill()
         assert sandbox.status() == "exited"
         sandbox.remove()
         assert sandbox.status() == "removed"
+
+
+@check()
+def kill_is_harmless_before_the_start_and_twice(lab: Lab) -> None:
+    with lab.created(SLEEP) as sandbox:
+        sandbox.kill()
+        assert sandbox.status() == "created"
+        sandbox.start()
+        for _ in range(2):
+            sandbox.kill()
+            _assert_code(sandbox, 128 + signal.SIGKILL)
 
 
 @check()
