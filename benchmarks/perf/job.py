@@ -161,7 +161,7 @@ def trace(config: str, runs: str) -> None:
     from trace_bench.sandbox import docker, docker_sandbox
 
     spent: dict[str, float] = {"host: imports": clock() - begin}
-    from trace_bench.execution import attempt, run, session, start, supervision
+    from trace_bench.execution import attempt, attempt_outcome, run, session, start
 
     def timed(owner: Any, name: str, label: str) -> None:
         inner = getattr(owner, name)
@@ -178,14 +178,15 @@ def trace(config: str, runs: str) -> None:
     timed(cli_run, "load_config", "host: read config")
     timed(start, "resolve", "host: look up tasks and trainers")
     timed(start, "backend_of", "host: find engine, check it")
-    timed(start, "plan_run", "host: plan, look up image")
+    timed(start, "prepare_images", "host: look up image")
+    timed(start, "plan_run", "host: plan")
     timed(run, "write_records", "host: records before the jobs")
     timed(docker.DockerBackend, "create", "engine: create, read back")
     timed(docker_sandbox.DockerSandbox, "attach", "engine: attach")
     timed(docker_sandbox.DockerSandbox, "start", "engine: start")
-    timed(session.Session, "start", "sandbox: from started to done")
+    timed(session.Session, "run", "sandbox: from started to done")
     timed(docker_sandbox.DockerSandbox, "wait", "engine: see it end")
-    timed(supervision, "collect", "engine: collect")
+    timed(attempt_outcome, "collect", "engine: collect")
     timed(docker_sandbox.DockerSandbox, "remove", "engine: remove")
     timed(attempt, "record_attempt", "host: record of the job")
     timed(run.Run, "_finish", "host: tables, index")

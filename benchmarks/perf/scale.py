@@ -321,15 +321,13 @@ def _parts() -> list[tuple[Any, str]]:
     from trace_bench.execution import (
         attempt,
         attempt_outcome,
-        connection,
+        cancel,
         dispatch,
-        job_executor,
+        job_runner,
         live,
         reporting,
         run,
         session,
-        stopping,
-        supervision,
     )  # fmt: skip
     from trace_bench.gateway.server import Gateway, Scope
     from trace_bench.planning.plan import RunPlan
@@ -341,15 +339,15 @@ def _parts() -> list[tuple[Any, str]]:
     from trace_bench.scheduling.starting import StartGate
 
     return [
-        (SimulatedSandbox, "_move"), (supervision, "collect"), (attempt, "record_attempt"),
-        (supervision, "observed"), (attempt, "keep_attempt"),
-        (job_executor.JobExecutor, "execute"), (run.Run, "_finish"), (reporting.RunReporter, "notify"),
-        (stopping.StopRequests, "requested"),
+        (SimulatedSandbox, "_move"), (attempt_outcome, "collect"), (attempt, "record_attempt"),
+        (attempt, "observed"), (attempt, "keep_attempt"),
+        (job_runner.JobRunner, "run"), (run.Run, "_finish"), (reporting.RunReporter, "notify"),
+        (cancel.RunCancellation, "_request"),
         (live.JobListener, "_append"), (live.JobListener, "history"), (live.JobListener, "event"),
-        (run.AttemptRunner, "run"),
+        (attempt.Attempt, "run"),
         (dispatch.Dispatcher, "_start_jobs"),
-        (supervision.Supervision, "run"), (supervision.Supervision, "_converse"),
-        (session.Session, "start"), (connection.Connection, "read"), (connection.Connection, "_write"),
+        (attempt.Attempt, "_supervise"), (attempt.Attempt, "_converse"),
+        (session.Session, "run"), (session.Connection, "read"), (session.Connection, "_write"),
         (session.Session, "_on_message"), (session.Session, "_on_llm_request"), (session.Session, "_pass_on_stop"),
         (Allocator, "allocate_next"), (RunPlan, "prepare"), (StartGate, "enter"), (Gateway, "open"), (Scope, "handle"),
         (LiveTables, "write"), (UidBlocks, "acquire"), (attempt_outcome, "publish"), (attempt_outcome, "results_row"),

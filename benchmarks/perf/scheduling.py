@@ -43,7 +43,7 @@ sys.path.insert(0, str(REPOSITORY))
 from tests.execution.bench import Bench  # noqa: E402
 from tests.execution.simulated import SimulatedSandbox  # noqa: E402
 from tests.execution.supervisor import Script  # noqa: E402
-from trace_bench.execution import job_executor  # noqa: E402
+from trace_bench.execution import job_runner  # noqa: E402
 from trace_bench.execution import run as controller  # noqa: E402
 from trace_bench.planning.job_order import Duration  # noqa: E402
 from trace_bench.planning.planned_job import PlannedJob  # noqa: E402
@@ -119,7 +119,7 @@ def bounds(attempts: list[list[tuple[float, float]]], slots: int, starts: int, r
     """Seconds that no schedule can beat, by what limits it."""
     every = [attempt for job in attempts for attempt in job]
     whole = [sum(map(sum, job)) for job in attempts]
-    pauses = [sum(job_executor.pause_before(n) / 2 for n in range(2, len(job) + 1)) for job in attempts]
+    pauses = [sum(job_runner.pause_before(n) / 2 for n in range(2, len(job) + 1)) for job in attempts]
     return {
         "creations": (len(every) - 1) / rate + min(sum(job[-1]) for job in attempts),
         "slots": sum(whole) / slots,
@@ -172,7 +172,7 @@ def measure(chosen: argparse.Namespace, folder: Path) -> dict[str, Any]:
     training = {job.job_id: draws.training(job) for job in planned.jobs}
     attempts = [draws.attempts(job, retries + 1) for job in planned.jobs]
     found: dict[str, Any] = {"bounds": bounds(attempts, chosen.slots, chosen.starting, chosen.rate)}
-    for module, names in ((job_executor, ("FIRST_PAUSE", "LONGEST_PAUSE")), (starting, ("FIRST_HOLD", "LONGEST_HOLD"))):
+    for module, names in ((job_runner, ("FIRST_PAUSE", "LONGEST_PAUSE")), (starting, ("FIRST_HOLD", "LONGEST_HOLD"))):
         for name in names:
             setattr(module, name, getattr(module, name) / squeeze)
     simulated = clocked(SimulatedSandbox, "_move")

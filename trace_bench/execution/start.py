@@ -183,10 +183,7 @@ def plan_complete(
     warnings = [*complete.warnings, *_backend_warnings(config, jobs, backend)]
     material = pack_tasks(jobs, resolved)
     make = partial(images_of or image_source, config, backend, say=say)
-    source = make(build=build, warn=warnings.append)
-    if suites is not None:
-        families = {job.image_family for job in jobs if job.suite in suites}
-        source = _images_of_some(families, source, make(build=False, warn=lambda _: None))
+    source = _source_for(jobs, suites, make, build=build, warn=warnings.append)
     require_all = require_all or config.require_all
     images = prepare_images(jobs, source, require_all=require_all)
     checks = [missing_by(lambda job: str(job.model["id"]), keys)]
@@ -226,12 +223,24 @@ def _backend_warnings(config: RunConfig, jobs: Sequence[Job], backend: Backend) 
     return warnings
 
 
-def _images_of_some(families: Collection[str], images: ImageSource, others: ImageSource) -> ImageSource:
-    """The images of `families`, and of other families those that exist already."""
+def _source_for(
+    jobs: Sequence[Job],
+    suites: Collection[str] | None,
+    make: Callable[..., ImageSource],
+    *,
+    build: bool,
+    warn: Callable[[str], None],
+) -> ImageSource:
+    """The source of the images for jobs of `suites`. Of other families, it has the images that exist already."""
+    source = make(build=build, warn=warn)
+    if suites is None:
+        return source
+    families = {job.image_family for job in jobs if job.suite in suites}
+    others = make(build=False, warn=lambda _: None)
 
     def image(family: str) -> ImageRecord:
         if family in families:
-            return images(family)
+            return source(family)
         with contextlib.suppress(EnvironmentUnavailable):
             return others(family)
         return ImageRecord(family=family, ref="", key="")
