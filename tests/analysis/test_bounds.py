@@ -110,6 +110,21 @@ def test_the_leaderboard_stays_within_the_range(tmp_path: Path) -> None:
     assert "1.4" not in run.leaderboard_md.read_text() and ", 1\\]" in run.leaderboard_md.read_text()
 
 
+def test_a_gap_has_no_range_for_rebuild_either(copied: RunLayout) -> None:
+    """The metric `normalised` of the same task has one, which ends at 1."""
+    tasks = {yardstick["task_id"] for yardstick in json.loads(copied.yardsticks.read_text())["yardsticks"]}
+    for place in copied.job_dirs():
+        row = json.loads(place.results.read_text())
+        if row["task_id"] in tasks:
+            value = 0.99 if row["seed"] == 1 else 0.9
+            row["metrics_test"] = row["metrics_best"] = {"normalised": value, "gap": value}
+        place.results.write_text(json.dumps({**row, "integrity": "protected"}))
+    write_standings(copied, read_rows(copied))
+    assert "1.5" in copied.leaderboard_md.read_text()
+    found = {file.path: file.found for file in rebuild(copied, check=True)}
+    assert found["leaderboard.md"] == "same"
+
+
 def test_a_leaderboard_that_is_rebuilt_or_audited_is_cut_at_the_same_range(copied: RunLayout) -> None:
     """The run's jobs are made protected, and two seeds have 0.9 and 0.99: Student's t goes to 1.52."""
     for place in copied.job_dirs():

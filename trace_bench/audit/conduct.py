@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from trace_bench.artifacts.records import ControlRecord, JobMeta, Results
+from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun, seconds_of
-from trace_bench.config.models import SandboxConfig
 from trace_bench.identity import salt_commitment, seed_commitment, test_seed
 from trace_bench.records.rows import is_final, was_cut
 from trace_bench.sandbox.backends import protects
@@ -20,6 +19,8 @@ _CLOCK_SLACK = 2.0
 """Seconds by which recorded times of one clock can be off."""
 _SECONDS_GRACE = 60.0
 """Seconds that training can take beyond its budget: until the trainer next checks whether to stop, or is killed."""
+
+
 # ------------------------------------------------------------------------------------------------------- one job
 
 
@@ -41,26 +42,18 @@ def _check_controls(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
     sandbox = job.sandbox if job is not None else run.config.sandbox if run.config is not None else None
     for name in CONTROLS:
         control = found.get(name)
+        required = sandbox is not None and name in sandbox.require_controls
         if control is None and run.same_worker_code:
             at.wrong(CONTROL, name, None, "whether it was in force")
-        elif local:
-            if control is not None and control.in_force:
+        elif control is not None and control.in_force:
+            if local:
                 at.wrong(CONTROL, name, "in force", "not in force: backend local has no sandbox")
-            elif sandbox is not None and name in sandbox.require_controls:
-                at.wrong(CONTROL, name, control.detail if control else None, "in force")
-        elif control is None or not control.in_force:
-            _check_missing_control(name, control, sandbox, at)
-
-
-def _check_missing_control(
-    name: str, control: ControlRecord | None, sandbox: SandboxConfig | None, at: Findings
-) -> None:
-    if name in NEVER_WEAKER or (sandbox is not None and name in sandbox.require_controls):
-        at.wrong(CONTROL, name, control.detail if control else None, "in force")
-    elif control is not None:
-        given_up = sandbox is not None and name in sandbox.allow_weaker
-        why = "the config allows that" if given_up else "the backend could not set it"
-        at.remark(CONTROL, f"{name} was not in force for some jobs: {why}")
+        elif required or (name in NEVER_WEAKER and not local):
+            at.wrong(CONTROL, name, control.detail if control else None, "in force")
+        elif control is not None and not local:
+            given_up = sandbox is not None and name in sandbox.allow_weaker
+            why = "the config allows that" if given_up else "the backend could not set it"
+            at.remark(CONTROL, f"{name} was not in force for some jobs: {why}")
 
 
 def _check_hosts(run: AuditedRun, meta: JobMeta, at: Findings) -> None:

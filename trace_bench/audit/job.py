@@ -17,7 +17,7 @@ from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.audit import cassette, history, scores
 from trace_bench.audit.claims import Findings
 from trace_bench.audit.conduct import check_conduct, check_journal_of
-from trace_bench.audit.plan import check_job_identity, check_planned
+from trace_bench.audit.plan import check_planned
 from trace_bench.audit.reading import Unreadable
 from trace_bench.audit.run import AuditedRun
 from trace_bench.errors import Boundary
@@ -55,7 +55,6 @@ def check_job(run: AuditedRun, layout: JobLayout) -> set[str]:
         return job.read
     _check_attempt_rows(job)
     _check_calls(job)
-    check_job_identity(run, job.meta, job.at_meta)
     check_planned(run, job.meta, job.at_meta)
     check_conduct(run, job.meta, row, job.at_meta)
     if row is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.audit.claims import Findings
-from trace_bench.audit.reading import Folder, JsonLines, Unreadable, parse_event
+from trace_bench.audit.reading import Folder, JsonLines, parse_event
 
 CLAIM = "conduct.journal"
 MAX_LINES = 5_000_000
@@ -71,24 +71,17 @@ def read_journal(folder: Folder, layout: RunLayout, findings: Findings) -> Journ
     """Read the journal, and check the order of its lines."""
     at = findings.in_file(layout.relative(layout.events))
     journal = Journal()
-    for number, line in JsonLines(folder, at, _parse, schema="an event", claim=CLAIM, line_claim=CLAIM):
+    for number, line in JsonLines(folder, at, parse_event, schema="an event", claim=CLAIM, line_claim=CLAIM):
         if number > MAX_LINES:
             at.wrong(CLAIM, f"line {number}", "another line", f"at most {MAX_LINES} lines")
             break
-        at.checked(CLAIM)
         _add(journal, line, at, f"line {number}")
     return journal
 
 
-def _parse(raw: bytes) -> dict[str, Any]:
-    line = parse_event(raw)
-    if not isinstance(line["t"], str):
-        raise Unreadable("its time is not a text")
-    return line
-
-
 def _add(journal: Journal, line: dict[str, Any], at: Findings, key: str) -> None:
-    event, time = line["event"], line["t"]
+    event, time = line["event"], str(line["t"])
+    at.check(isinstance(line["t"], str), CLAIM, f"{key}: t", line["t"], "a time")
     journal.first = journal.first or time
     if event == "run.start":
         for job in journal.jobs.values():

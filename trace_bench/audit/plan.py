@@ -5,6 +5,7 @@ It also compares the lock with what is installed here: code, packages, tasks and
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from trace_bench.planning.prepare import Material, prepare
 from trace_bench.planning.prices import has_litellm
 from trace_bench.planning.recording import recorded_defaults
 from trace_bench.sandbox.backends import protects
+from trace_bench.suites.spec import Task
 
 CODE, CONFIG, FINGERPRINTS, GIT, IMAGES = (
     "identity.code", "identity.config", "identity.fingerprints", "identity.git", "identity.images"
@@ -192,15 +194,12 @@ def _check_image(run: AuditedRun, family: str, image: ImageRecord, at: Findings)
     elif image.key.startswith("sha256:"):
         if image.repo_digest is None or not image.repo_digest.endswith(image.key):
             at.wrong(IMAGES, key, image.key, image.repo_digest)
-    elif image.key != _recipe_key(family, image):
-        at.unknown(IMAGES, f"the image of {family} is of another recipe than the one installed here")
-
-
-def _recipe_key(family: str, image: ImageRecord) -> str | None:
-    try:
-        return image_key(Recipe.of(family_named(family)), image.base)
-    except (TraceBenchError, OSError, ValueError):
-        return None
+    else:
+        installed = None
+        with contextlib.suppress(TraceBenchError, OSError, ValueError):
+            installed = image_key(Recipe.of(family_named(family)), image.base)
+        if image.key != installed:
+            at.unknown(IMAGES, f"the image of {family} is of another recipe than the one installed here")
 
 
 def check_git(run: AuditedRun) -> None:
@@ -217,45 +216,73 @@ def check_git(run: AuditedRun) -> None:
 # ---------------------------------------------------------------------------------------------------------- one job
 
 
-def check_job_identity(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
-    """The id, the fingerprint, the image, the task and the model of a job."""
-    lock, job_hash = run.lock, _job_hash(meta)
+def check_planned(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
+    """The record of a job is that of the plan: its id, fingerprint, image, task, model, seed, limits and parameters."""
+    config, lock, job_hash = run.config, run.lock, _job_hash(meta)
     at.equal(JOB_IDS, "job_id", meta.job_id, job_hash[:12])
-    if lock is None:
-        return
-    at.equal(TASKS, "task_hash", meta.task_hash, lock.tasks.get(meta.task_id))
-    if meta.image is not None:
-        locked = lock.images.get(meta.image.family)
-        at.equal(IMAGES, "image.key", meta.image.key, locked.key if locked is not None else None)
-    models = {model.id: model for model in lock.models}
-    if meta.model != models.get(meta.model.id):
-        at.wrong(JOB_IDS, "model", meta.model.id, "one of the models of the lock, with its sampling")
-    job = run.expanded.get(meta.job_id)
-    if job is None or meta.image is None:
-        at.unknown(FINGERPRINTS, run.why_differs() or run.why_not_expanded or "a job is not expanded")
+    if lock is not None:
+        at.equal(TASKS, "task_hash", meta.task_hash, lock.tasks.get(meta.task_id))
+        if meta.image is not None:
+            locked = lock.images.get(meta.image.family)
+            at.equal(IMAGES, "image.key", meta.image.key, locked.key if locked is not None else None)
+        if meta.model not in lock.models:
+            at.wrong(JOB_IDS, "model", meta.model.id, "one of the models of the lock, with its sampling")
+    if config is not None:
+        budget = Budget(**config.budget.model_dump(exclude={"run"}))
+        at.equal(LIMITS, "budget", meta.budget.model_dump(), budget.model_dump())
+        at.check(meta.seed in config.seeds, SEEDS, "seed", meta.seed, list(config.seeds))
+    job, task = run.expanded.get(meta.job_id), run.tasks.get(meta.task_id)
+    if job is None or task is None or config is None or lock is None or meta.image is None:
+        for claim in (FINGERPRINTS, LIMITS):
+            at.unknown(claim, run.why_not_expanded or run.why_differs() or "a job is not of the config")
         return
     _check_fingerprint(run, lock, meta, job, job_hash, at)
+    _check_limits(run, config, meta, job, task, at)
 
 
 def _check_fingerprint(run: AuditedRun, lock: Lock, meta: JobMeta, job: Job, job_hash: str, at: Findings) -> None:
+    assert meta.image is not None
+    # The hash depends on which keys of the objective are written, which the config shows.
+    as_recorded = ObjectiveSpec(**job.objective) == meta.objective
+    objective = job.objective if as_recorded else meta.objective.model_dump(mode="json")
+    expected, of_this_code = (
+        FingerprintPrefix(
+            meta.task_hash, meta.image.key, code, meta.budget.model_dump(), job.splits, objective, job.limits
+        ).fingerprint(job_hash)
+        for code in (lock.sources_hash, worker_sources_hash())
+    )
     why = run.why_differs(meta.task_id)
-    expected = _fingerprint(meta, job, job_hash, lock.sources_hash)
     if meta.fingerprint == expected or not why:
-        at.check(meta.fingerprint == expected, FINGERPRINTS, "fingerprint", meta.fingerprint, expected)
-    elif meta.fingerprint == _fingerprint(meta, job, job_hash, worker_sources_hash()):
+        at.equal(FINGERPRINTS, "fingerprint", meta.fingerprint, expected)
+    elif meta.fingerprint == of_this_code:
         run.at(run.layout.lock).wrong(FINGERPRINTS, "sources_hash", lock.sources_hash, worker_sources_hash())
     else:
         at.unknown(FINGERPRINTS, why)
 
 
-def _fingerprint(meta: JobMeta, job: Job, job_hash: str, sources_hash: str) -> str:
+def _check_limits(run: AuditedRun, config: RunConfig, meta: JobMeta, job: Job, task: Task, at: Findings) -> None:
+    """The record matches the one that `prepare` makes from the config."""
     assert meta.image is not None
-    # The hash depends on which keys of the objective are written, which the config shows.
-    as_recorded = ObjectiveSpec(**job.objective) == meta.objective
-    objective = job.objective if as_recorded else meta.objective.model_dump(mode="json")
-    budget = meta.budget.model_dump()
-    prefix = FingerprintPrefix(meta.task_hash, meta.image.key, sources_hash, budget, job.splits, objective, job.limits)
-    return prefix.fingerprint(job_hash)
+    # Independent of the seed: the jobs of a configuration share these objects.
+    configuration = (id(job.params), id(job.model), id(job.eval_kwargs), job.task_id, job.trainer_id, meta.backend)
+    planned = run.planned.get(configuration)
+    try:
+        if planned is None:
+            plan = prepare(
+                job, Material(task, b""), meta.image, meta.fingerprint, config=config, run_id=meta.run_id, salt="",
+                backend=_Backend(meta.backend), created=meta.created_at,  # type: ignore[arg-type]
+            )  # fmt: skip
+            planned = run.planned[configuration] = {name: as_json(getattr(plan.meta, name)) for name in _PLANNED}
+    except (TraceBenchError, OSError) as error:
+        at.unknown(LIMITS, f"a job cannot be planned here: {error}")
+        return
+    why = run.why_differs(meta.task_id)
+    for name, expected in planned.items():
+        claim, recorded = CONTROLS if name == "integrity" else LIMITS, as_json(getattr(meta, name))
+        if recorded != expected and why:
+            at.unknown(claim, why)
+        else:
+            at.check(recorded == expected, claim, name, recorded, expected)
 
 
 def _job_hash(meta: JobMeta) -> str:
@@ -274,46 +301,6 @@ def _job_hash(meta: JobMeta) -> str:
         guide_kwargs=meta.guide_kwargs,
         model=model,
     ).full_digest(meta.seed)
-
-
-def check_planned(run: AuditedRun, meta: JobMeta, at: Findings) -> None:
-    """The record matches the one that `prepare` makes from the config."""
-    config = run.config
-    if config is not None:
-        budget = Budget(**config.budget.model_dump(exclude={"run"}))
-        at.equal(LIMITS, "budget", meta.budget.model_dump(), budget.model_dump())
-        at.check(meta.seed in config.seeds, SEEDS, "seed", meta.seed, list(config.seeds))
-    job, task = run.expanded.get(meta.job_id), run.tasks.get(meta.task_id)
-    if job is None or task is None or config is None or meta.image is None:
-        at.unknown(LIMITS, run.why_not_expanded or run.why_differs() or "a job is not of the config")
-        return
-    # Independent of the seed: the jobs of a configuration share these objects.
-    configuration = (id(job.params), id(job.model), id(job.eval_kwargs), job.task_id, job.trainer_id, meta.backend)
-    planned = run.planned.get(configuration)
-    try:
-        if planned is None:
-            plan = prepare(
-                job,
-                Material(task, b""),
-                meta.image,
-                meta.fingerprint,
-                config=config,
-                run_id=meta.run_id,
-                salt="",
-                backend=_Backend(meta.backend),  # type: ignore[arg-type]
-                created=meta.created_at,
-            )
-            planned = run.planned[configuration] = {name: as_json(getattr(plan.meta, name)) for name in _PLANNED}
-    except (TraceBenchError, OSError) as error:
-        at.unknown(LIMITS, f"a job cannot be planned here: {error}")
-        return
-    for name, expected in planned.items():
-        found = as_json(getattr(meta, name))
-        claim = CONTROLS if name == "integrity" else LIMITS
-        if found != expected and (why := run.why_differs(meta.task_id)):
-            at.unknown(claim, why)
-        else:
-            at.check(found == expected, claim, name, found, expected)
 
 
 def check_seeds(run: AuditedRun) -> None:

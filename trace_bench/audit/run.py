@@ -155,7 +155,10 @@ def open_run(folder: Folder, layout: RunLayout, findings: Findings) -> AuditedRu
         return found
 
     for path in (layout.manifest, layout.lock):
-        _refuse_newer(folder, layout, layout.relative(path))
+        with contextlib.suppress(Unreadable, JsonError, RecursionError):
+            value = loads(folder.data(layout.relative(path)) or b"")
+            if isinstance(value, dict) and is_newer(value):
+                check_version(value["schema_version"], path)
     manifest = read(Manifest, layout.manifest)
     entries: dict[str, ManifestEntry] = {}
     for entry in manifest.jobs if manifest is not None else ():
@@ -179,15 +182,6 @@ def open_run(folder: Folder, layout: RunLayout, findings: Findings) -> AuditedRu
         yardsticks=yardsticks.yardsticks if yardsticks is not None else (),
         has_index=folder.size(layout.relative(layout.files_index)) is not None,
     )
-
-
-def _refuse_newer(folder: Folder, layout: RunLayout, relative: str) -> None:
-    try:
-        value = loads(folder.data(relative) or b"")
-    except (Unreadable, JsonError, RecursionError):
-        return
-    if isinstance(value, dict) and is_newer(value):
-        check_version(value["schema_version"], layout.root / relative)
 
 
 def seconds_of(time: str | None) -> float | None:

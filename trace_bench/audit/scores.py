@@ -27,7 +27,7 @@ def mean(values: Sequence[float]) -> float:
     return float(sum(map(Fraction, values)) / len(values))
 
 
-def _is_mean(found: float | None, values: Sequence[float]) -> bool:
+def is_mean(found: float | None, values: Sequence[float]) -> bool:
     """Return True if `found` is the mean of `values`, except for the rounding of a sum in any order."""
     if found is None:
         return False
@@ -57,7 +57,7 @@ def check_scores(result: WorkerResult, objective: ObjectiveSpec, at: Findings) -
                 at.equal(CLAIM, key, found, None)
                 continue
             values = [example.score for example in examples]
-            at.check(_is_mean(found, values), CLAIM, key, found, mean(values))
+            at.check(is_mean(found, values), CLAIM, key, found, mean(values))
             ids = [example.id for example in examples]
             if len(set(ids)) < len(ids):
                 at.wrong(CLAIM, f"{key}: examples", "an example twice", "each example once")
@@ -65,7 +65,7 @@ def check_scores(result: WorkerResult, objective: ObjectiveSpec, at: Findings) -
             shared = set(examples[0].metrics).intersection(*(example.metrics for example in examples))
             metrics = {name: [example.metrics[name] for example in examples] for name in sorted(shared)}
             reported = scores.metrics.get(split, {})
-            if reported.keys() != shared or not all(_is_mean(reported[name], metrics[name]) for name in metrics):
+            if reported.keys() != shared or not all(is_mean(reported[name], metrics[name]) for name in metrics):
                 expected = {name: mean(of) for name, of in metrics.items()}
                 at.wrong(CLAIM, f"scores.{kind}.metrics.{split}", dict(reported), expected)
             for example in examples if objective.metrics else ():

@@ -7,7 +7,6 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -255,7 +254,7 @@ def _check_table(
     cells = dict(zip(expected.names, expected.columns, strict=True))
     for name, column in zip(found.names, found.columns, strict=True):
         for number, (one, other) in enumerate(zip(column, cells.get(name, ()), strict=False), start=1):
-            if not _same_cell(one, other, any_digits=not run.same_package):
+            if not _same_cell(one, other):
                 _report_difference(run, claim, at, f"row {number}: {name}", one, other)
 
 
@@ -274,32 +273,12 @@ def _report_difference(run: AuditedRun, claim: str, at: Findings, key: str, foun
         at.unknown(claim, f"another version of the code wrote it: {difference}")
 
 
-def _same_cell(one: Any, other: Any, *, any_digits: bool) -> bool:
-    """Return True if two cells are equal; in CSV numbers can be rounded.
-
-    Args:
-        any_digits: numbers can have other numbers of digits, and columns of a page other widths.
-    """
+def _same_cell(one: Any, other: Any) -> bool:
+    """Return True if two cells are equal, in CSV except for the rounding of numbers."""
     if one == other or not isinstance(one, str) or not isinstance(other, str):
         return bool(one == other)
-    if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other) and _close(float(one), float(other)):
-        return True
-    if not any_digits:
-        return False
-    one, other = (re.sub(r"-{2,}", "--", " ".join(line.split())) for line in (one, other))
-    same_words = _NUMBER.split(one) == _NUMBER.split(other)
-    return same_words and all(map(_same_digits, _NUMBER.findall(one), _NUMBER.findall(other)))
-
-
-def _same_digits(one: str, other: str) -> bool:
-    """Return True if two texts can be one number, rounded to different digits; False if too few digits remain."""
-    try:
-        left, right = Decimal(one), Decimal(other)
-        unit = max(Decimal(1).scaleb(int(number.as_tuple().exponent)) for number in (left, right))
-        difference = abs(left - right)
-        return difference <= unit * Decimal("0.501") and difference <= abs(right) / 100
-    except (ArithmeticError, ValueError):
-        return False
+    numbers = _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other)
+    return numbers is not None and _close(float(one), float(other))
 
 
 def _close(one: float, other: float) -> bool:
