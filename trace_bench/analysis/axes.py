@@ -192,7 +192,9 @@ def _of_runs(first: ComparisonGroup, second: ComparisonGroup, already: set[str])
     if a.lock and b.lock:
         yield from _salt(a, b)
         if a.lock.packages != b.lock.packages:
-            texts = _pairs(a.lock.packages, b.lock.packages)
+            sides = (a.lock.packages, b.lock.packages)
+            names = sorted(name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name))
+            texts = [_names([f"{name} {side.get(name, NOTHING)}" for name in names]) for side in sides]
             local = any("local" in set(source.jobs["backend"]) for source in (a, b))
             why = "jobs of the local backend run in them" if local else "of the controller: no job runs in them"
             yield _axis("packages", texts, counts=local, why=why)
@@ -401,12 +403,6 @@ def _numbers(values: Iterable[int]) -> str:
             pieces.append([value])
     texts = [f"{piece[0]}–{piece[-1]}" if len(piece) > 1 else str(piece[0]) for piece in pieces]
     return ", ".join(texts[:6]) + (" …" if len(texts) > 6 else "")
-
-
-def _pairs(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[str, str]:
-    names = sorted(name for name in {**a, **b} if a.get(name) != b.get(name))
-    show: Callable[[Mapping[str, str]], str] = lambda side: _names([f"{n} {side.get(n, NOTHING)}" for n in names])  # noqa: E731
-    return show(a), show(b)
 
 
 def _short(value: Any) -> str:

@@ -61,7 +61,7 @@ def chosen(parts: Sequence[ComparisonGroup], name: str | None, *, unprotected: b
     shared = jobs[jobs[UNIT].isin(set(baseline[UNIT]) & set(pd.concat(others)[UNIT]))]
     note = ""
     if name is None:
-        having = {column: _tasks_with(shared, column) for column in NAMES}
+        having = {column: int(shared[UNIT][shared[column].notna()].nunique()) for column in NAMES}
         most = shared[UNIT].nunique()
         name = next((column for column, tasks in having.items() if tasks == most > 0), "score_best")
         first = next((column for column, tasks in having.items() if tasks), name)
@@ -136,11 +136,6 @@ def _mixed(jobs: pd.DataFrame, column: str) -> str:
     gaps = jobs[jobs[column].notna()].groupby(UNIT)[gap]
     some = gaps.count().between(1, gaps.size() - 1)
     return f"metric_{state}:normalised" if some.any() else ""
-
-
-def _tasks_with(jobs: pd.DataFrame, column: str) -> int:
-    """The number of tasks that have a value of the metric."""
-    return int(jobs[UNIT][jobs[column].notna()].nunique())
 
 
 def _signs(parts: Sequence[ComparisonGroup], jobs: pd.DataFrame, name: str) -> dict[str, float]:

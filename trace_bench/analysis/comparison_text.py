@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_bench.analysis.comparison import Compared, Comparison, Outcome, TaskDifference
+from trace_bench.analysis.comparison import Compared, Comparison, TaskDifference
 from trace_bench.analysis.comparison_groups import short_names
 from trace_bench.analysis.comparison_metric import NOT_HELD_OUT
 from trace_bench.analysis.comparison_power import detected, interval, methods, name, needed, p_value, short, signed
@@ -188,8 +188,10 @@ def notes(done: Compared) -> list[str]:
     if any(unfinished):
         each = ", ".join(f"{count} of {name(part.name)}" for part, count in zip(done.parts, unfinished, strict=True))
         found.append(f"not finished, and left out: {each}")
-    kinds = [f"{name(part.name)}: {_listed(part)}" for part in done.parts if part.failures]
-    return [*found, *(f"failures by boundary of {text}" for text in kinds)]
+    for part in done.parts:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in part.failures.items())
+        found += [f"failures by boundary of {name(part.name)}: {kinds}"] if kinds else []
+    return found
 
 
 def _failures(done: Compared, failed: Sequence[int]) -> str:
@@ -201,10 +203,6 @@ def _failures(done: Compared, failed: Sequence[int]) -> str:
         text += "; that flatters the one that fails more"
         text += ", and --failures-as-worst scores them 0" if done.metric.scale_free else ""
     return text
-
-
-def _listed(part: Outcome) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in part.failures.items())
 
 
 # ------------------------------------------------------------------------------------------------------------- axes

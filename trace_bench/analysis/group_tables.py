@@ -266,12 +266,12 @@ def records(summary: Summary) -> list[dict[str, Any]]:
 
 def _record(group: Group) -> dict[str, Any]:
     plain = {f.name: getattr(group, f.name) for f in fields(group) if f.name not in ("constants", *_ESTIMATES)}
-    estimates = {name: _as_json(getattr(group, name)) for name in _ESTIMATES}
-    return {"keys": dict(group.keys), "shared": dict(group.constants)} | plain | estimates
-
-
-def _as_json(found: Estimate) -> dict[str, Any]:
-    return asdict(found) | {"coverage": found.coverage, "iqm_coverage": found.iqm_coverage}
+    record = {"keys": dict(group.keys), "shared": dict(group.constants)} | plain
+    for name in _ESTIMATES:
+        estimate: Estimate = getattr(group, name)
+        coverage = {"coverage": estimate.coverage, "iqm_coverage": estimate.iqm_coverage}
+        record[name] = asdict(estimate) | coverage
+    return record
 
 
 def csv_table(summary: Summary) -> Table:

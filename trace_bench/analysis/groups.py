@@ -186,18 +186,15 @@ def summarise_groups(
     counts, able, marked = countable(jobs, unprotected=unprotected)
     members = _members(jobs, columns)
     made = _Groups(jobs, able.to_numpy(), counts.to_numpy(), members, averaged, level).made(columns)
+    fixtures = sum(arguments.get("fixture") is True for arguments in jobs["eval_kwargs"])
     return Summary(run_id, [LABELS[c] for c in by], [LABELS[c] for c in joined], level, averaged,
-                   unprotected or marked, made, int(_on_fixtures(jobs).sum()), _answers(jobs))  # fmt: skip
+                   unprotected or marked, made, fixtures, _answers(jobs))  # fmt: skip
 
 
 def _answers(jobs: pd.DataFrame) -> dict[tuple[str, str], Answers]:
     if "_answers" not in jobs:
         return {}
     return summed(zip(zip(jobs["trainer_id"], jobs["model"], strict=True), jobs["_answers"], strict=True))
-
-
-def _on_fixtures(jobs: pd.DataFrame) -> pd.Series:
-    return jobs["eval_kwargs"].map(lambda arguments: arguments.get("fixture") is True)
 
 
 def countable(jobs: pd.DataFrame, *, unprotected: bool) -> tuple[pd.Series, pd.Series, bool]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from trace_bench import __version__
-from trace_bench.artifacts import jsonio
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.outputs import StateScores, WorkerResult
 from trace_bench.artifacts.records import JobMeta, Results
@@ -21,9 +20,9 @@ from trace_bench.config.objectives import SCORE
 from trace_bench.display.text import csv_cell
 from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import is_withheld
+from trace_bench.records.parquet import arrow_value
 from trace_bench.records.reading import last_result, read_meta
 from trace_bench.records.rows import GAP
-from trace_bench.secrets import known
 
 Table = Literal["scores", "jobs", "steps", "calls"]
 TABLES: Sequence[str] = get_args(Table)
@@ -40,7 +39,6 @@ SCORES: Mapping[str, str] = {
 _ARROW = {"int64": "int64", "Int64": "int64", "float64": "float64", "bool": "bool", "boolean": "bool"}
 _OBJECTS = {"accepted": "bool"}
 """Columns whose values are not texts, although a frame, in which they may be missing, has objects there."""
-_LARGEST = 2**63 - 1
 
 Row = dict[str, Any]
 Batches = Iterator[list[Row]]
@@ -94,7 +92,7 @@ def write_parquet_table(path: Path, columns: Mapping[str, str], batches: Batches
     try:
         with pyarrow.parquet.ParquetWriter(str(temporary), schema, use_dictionary=texts) as writer:
             for batch in batches:
-                arrays = [pyarrow.array([_value(row.get(name)) for row in batch], type=schema.field(name).type)
+                arrays = [pyarrow.array([arrow_value(row.get(name)) for row in batch], type=schema.field(name).type)
                           for name in columns]  # fmt: skip
                 writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
                 count += len(batch)
@@ -213,14 +211,3 @@ def _csv(rows: list[list[str]]) -> bytes:
 def _plain(value: Any) -> Any:
     """`value` as a cell takes it: words as they are, mappings and lists as JSON."""
     return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, str) else value
-
-
-def _value(value: Any) -> Any:
-    """`value` as Arrow takes it: mappings and lists as JSON."""
-    if isinstance(value, str):
-        return known.text(str(value))
-    if isinstance(value, dict | list | tuple):
-        return known.text(jsonio.dumps(value))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return max(-_LARGEST - 1, min(value, _LARGEST))
-    return value

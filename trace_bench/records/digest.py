@@ -49,8 +49,11 @@ def checksum_lines(files: Mapping[str, str]) -> Iterator[str]:
 def files_index(run: RunLayout) -> FilesIndex:
     """Make the index of every regular file, except itself and unfinished files, with size, SHA-256 and schema."""
     itself = run.relative(run.files_index)
-    entries = [_entry(run, path) for path in regular_files(run.root) if path != itself]
-    return FilesIndex(run_id=run.run_id, files=tuple(sorted(entries, key=lambda entry: entry.path)))
+    entries = []
+    for path in sorted(path for path in regular_files(run.root) if path != itself):
+        digest, size = _hash(run.root / path)
+        entries.append(FileEntry(path=path, size=size, sha256=digest, schema_name=schema_of(path)))
+    return FilesIndex(run_id=run.run_id, files=tuple(entries))
 
 
 def regular_files(root: Path) -> Iterator[str]:
@@ -111,11 +114,6 @@ def digest_of(run: RunLayout, files: Mapping[str, str]) -> str:
     """The digest of a run with `files`: hex SHA-256 by path. The index does not count."""
     itself = run.relative(run.files_index)
     return run_digest({path: digest for path, digest in files.items() if path != itself})
-
-
-def _entry(run: RunLayout, path: str) -> FileEntry:
-    digest, size = _hash(run.root / path)
-    return FileEntry(path=path, size=size, sha256=digest, schema_name=schema_of(path))
 
 
 def _hash(path: Path) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from trace_bench.artifacts.calls import SCORE_PHASE, Usage
-from trace_bench.artifacts.outputs import Claim, Failure, ScorerFiles, StateKind, StateScores, WorkerResult
+from trace_bench.artifacts.outputs import Claim, Failure, StateKind, StateScores, WorkerResult
 from trace_bench.artifacts.records import IntegrityReport, JobMeta, Results
 from trace_bench.worker.objective import finite_mean
 
@@ -59,7 +59,7 @@ def integrity_report(
         "needs_processes": any("processes" in tally.needs for tally in tallies),
         "left_processes": any(tally.left_processes for tally in tallies),
         "unswept": any(tally.unswept for tally in tallies),
-        "scorer_changed": _changed(said.scorer_files),
+        "scorer_changed": said.scorer_files is not None and not said.scorer_files.unchanged,
     }
     return IntegrityReport(
         claims=said.claims,
@@ -111,10 +111,6 @@ def flags_sentence(rows: Iterable[Results]) -> str:
     jobs = "1 job is" if number == 1 else f"{number} jobs are"
     names = ", ".join(f"{count} {flag}" for flag, count in counts.items())
     return f"!: {jobs} flagged ({names}): look at the job before you quote its score; show RUN JOB says why, and {PAGE}"
-
-
-def _changed(files: ScorerFiles | None) -> bool:
-    return files is not None and not files.unchanged
 
 
 def _scored(result: WorkerResult, kind: StateKind, claim: Claim) -> list[float]:

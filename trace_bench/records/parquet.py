@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
@@ -61,7 +60,8 @@ def parquet_bytes(rows: Sequence[Results]) -> bytes:
     fields += [pyarrow.field(name, pyarrow.float64()) for name in metrics]
     schema = pyarrow.schema(fields, metadata={"trace_bench": __version__})
     records = (
-        {name: _value(getattr(row, name)) for name in kinds} | {name: value(row) for name, value in metrics.items()}
+        {name: arrow_value(getattr(row, name)) for name in kinds}
+        | {name: value(row) for name, value in metrics.items()}
         for row in rows
     )
     # Neither `pyarrow.array` nor, for rows, `Schema.empty_table`: both import pandas.
@@ -103,14 +103,12 @@ def _kind(annotation: Any) -> type:
     return next(kind for kind in (bool, *_TYPES) if issubclass(plain, kind))
 
 
-def _value(value: Any) -> Any:
-    """`value` as Arrow takes it."""
-    if isinstance(value, dict):
+def arrow_value(value: Any) -> Any:
+    """Return `value` as Arrow takes it: mappings and lists as JSON, and integers of at most 64 bits."""
+    if isinstance(value, dict | list | tuple):
         return known.text(jsonio.dumps(value))
-    if isinstance(value, Enum):
-        return value.value
     if isinstance(value, str):
-        return known.text(value)  # in the file it is compressed, and no longer to be found
+        return known.text(str(value))  # in the file it is compressed, and no longer to be found
     if isinstance(value, int) and not isinstance(value, bool):
         return max(-_LARGEST - 1, min(value, _LARGEST))
     return value

@@ -102,7 +102,7 @@ def rebuild(run: RunLayout, *, jobs: bool = False, check: bool = False) -> list[
     run_id = name if is_run_id(name) else run.run_id
     made = derive_tables(run, run_id, counted, manifest, yardsticks.yardsticks, objective)
     same: dict[str, Same] = {".json": _same_json, ".parquet": _same_parquet}
-    tables = [put(path, made[path], same.get(path.suffix, _never)) for path in sorted(made)]
+    tables = [put(path, made[path], same.get(path.suffix, bytes.__eq__)) for path in sorted(made)]
     if not check and any(file.found != "same" for file in tables):
         write_bytes(run.summary, made[run.summary], durable=False)  # it says which code wrote the tables
     return [*found, *tables, _index(run, check=check)]
@@ -165,10 +165,6 @@ def _seconds(job: JobLayout, meta: JobMeta) -> float | None:
         return seconds
     start = meta.attempts[-1].started_at
     return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-
-
-def _never(old: bytes, new: bytes) -> bool:
-    return False
 
 
 def _same_model(model: type[BaseModel], old: bytes, new: bytes) -> bool:

@@ -280,7 +280,7 @@ def _describe(run: RunLayout, *, running: bool) -> RunLine:
         unprotected=summary.unprotected_jobs if summary else 0,
         started_at=started,
         cost_usd=summary.cost_usd if summary else 0.0,
-        replay_of=_replay_of(run),
+        replay_of=Path(_setting(run, "replay_from")).name if _setting(run, "mode") == "replay" else "",
     )
 
 
@@ -360,11 +360,6 @@ def _last_start(run: RunLayout) -> str | None:
                     return str(value["t"])
     head = _head(run)
     return max(first, head.generated_at) if head else first
-
-
-def _replay_of(run: RunLayout) -> str:
-    """The name of the run that a replay repeats; empty if the run is not a replay."""
-    return Path(_setting(run, "replay_from")).name if _setting(run, "mode") == "replay" else ""
 
 
 def _setting(run: RunLayout, key: str) -> str:
