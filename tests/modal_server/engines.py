@@ -247,7 +247,7 @@ class DockerEngine:
         name = self._names.get(image, image)
         main = await Spawned.start("docker", "run", *options, name, *definition.entrypoint_args)
         end = asyncio.get_running_loop().time() + START_SECONDS
-        while await _docker("exec", container(sandbox), "true"):
+        while await _docker("exec", container(sandbox), "python3", "-V"):
             if main.code is not None or asyncio.get_running_loop().time() > end:
                 raise EngineError("the container does not start")
             await asyncio.sleep(0.02)
