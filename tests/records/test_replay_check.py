@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_bench.records.metric_columns import LATER
 
 from tests.analysis.folders import job_id, row
 from tests.artifacts.samples import META
@@ -17,6 +16,7 @@ from trace_bench.artifacts.records import JobMeta, Results
 from trace_bench.artifacts.writers import write_json, write_text
 from trace_bench.artifacts.yamlio import write_state
 from trace_bench.records.replay_check import compare, sentences
+from trace_bench.records.rows import LATER
 
 LINE: dict[str, Any] = {
     "step": 0, "candidate": "c", "split": "train", "score": 0.5, "best_score": 0.5, "seconds": 1.0, "llm_calls": 1,

@@ -22,9 +22,8 @@ from trace_bench.artifacts.yamlio import read_state
 from trace_bench.display.text import quoted
 from trace_bench.errors import HarnessError
 from trace_bench.records.integrity import OF_EARLIER_VERSIONS
-from trace_bench.records.metric_columns import LATER
 from trace_bench.records.reading import read_meta, read_optional
-from trace_bench.records.rows import GAP
+from trace_bench.records.rows import GAP, LATER
 
 COLUMNS = (
     "status", "failure_boundary", "failure_kind", "stop_reason", "score_initial", "score_final", "score_best",
