@@ -19,7 +19,7 @@ def build(context: BuildContext) -> Problem:
     if "candidates" in context.spec:
         from trace_bench.suites import code_task  # with NumPy
 
-        return _measured(code_task.build(context), context)
+        return measured(code_task.build(context), context)
     path = context.task_dir / "problem.py"
     own_builder = getattr(load_module(path), "build", None)
     if not callable(own_builder):
@@ -32,11 +32,15 @@ def build(context: BuildContext) -> Problem:
         raise task_fault(path, error) from error
     if not isinstance(problem, Problem):
         raise ProblemError(f"{place(path)}: build() returned {type(problem).__name__} where a Problem is expected")
-    return _measured(problem, context)
+    return measured(problem, context)
 
 
-def _measured(problem: Problem, context: BuildContext) -> Problem:
-    """`problem` with the metrics that the task spec declares. What they are compared by, the run says."""
+def measured(problem: Problem, context: BuildContext) -> Problem:
+    """`problem` with the metrics that the task spec declares. What they are compared by, the run says.
+
+    Raises:
+        ProblemError: the spec declares them wrongly.
+    """
     try:
         return replace(problem, metrics=metrics_of(problem.score_metric, context.spec.get("metrics", {})))
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -29,6 +29,7 @@ from trace_bench.suites.hf.metrics.reading import LONGEST_ANSWER
 from trace_bench.suites.hf.rows import Item, Unusable, item_of
 from trace_bench.suites.hf.stub_answers import StubAnswers
 from trace_bench.suites.splits import SPLITS, Split, split_seed, split_sizes
+from trace_bench.suites.task_builder import measured
 from trace_bench.suites.task_folder import scoring
 from trace_bench.worker.problem import (
     AsksModel,
@@ -59,7 +60,7 @@ def build(context: BuildContext) -> Problem:
     stub.ladders |= {parameter.name: parameter.ladder for parameter in agent.parameters}
     score = scoring(context)
     splits = _examples(context)
-    return Problem(
+    problem = Problem(
         parameters=agent.parameters,
         guide=_guide(context, kind),
         agent=agent.run,
@@ -73,6 +74,7 @@ def build(context: BuildContext) -> Problem:
         at_once=int(context.eval_kwargs["asked_at_once"]),
         metadata={"entry": context.eval_kwargs["agent"], "interaction": context.spec.get("interaction")},
     )
+    return measured(problem, context)
 
 
 @dataclass(frozen=True)
