@@ -16,11 +16,13 @@ import pytest
 from tests.integration.cli import cli, write_config
 from trace_bench import mirrors
 from trace_bench.artifacts.layout import RunLayout
+from trace_bench.cli.commands.mirror import mirror
 from trace_bench.config import load_config, parse_config
 from trace_bench.errors import ConfigError
 from trace_bench.execution.events import Event, JobFinished, RunEnded, RunStarted
 from trace_bench.identity import config_hash
 from trace_bench.mirrors.attached import mirrored, with_warnings
+from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.reading import read_manifest, read_rows
 
 pytest.importorskip("mlflow")
@@ -81,7 +83,7 @@ def test_a_bad_server_costs_no_event_and_gives_one_warning(kind: str, recorded: 
     assert seen == events and took < 30  # one failure is awaited, not one for each of the 18 jobs
     (line,) = lines
     assert line.startswith(f"mirror mlflow: http://{address} (experiment trace-bench): ")
-    assert line.endswith(f"; the run is complete without it: trace-bench mirror mlflow {recorded.run_id}")
+    assert line.endswith(f"; the copy is incomplete; send the run again: trace-bench mirror mlflow {recorded.run_id}")
 
 
 @pytest.mark.slow
@@ -123,6 +125,11 @@ def test_a_run_is_on_the_server_when_it_ends(tmp_path: Path, server: str) -> Non
     assert len(digests) == 1  # the copy of the run is made after its index of files
     again = cli("mirror", "mlflow", "live", "--tracking-uri", server, "--experiment", "live", cwd=tmp_path)
     assert again.stdout == f"live: 1 job at {server} (experiment live), 0 of them changed\n", again.stderr
+
+
+def test_a_run_in_progress_is_not_sent_again(copied: RunLayout) -> None:
+    with lock_run(copied), pytest.raises(ConfigError, match="a controller is at work in it"):
+        mirror("mlflow", str(copied.root), tracking_uri="http://127.0.0.1:9")
 
 
 def test_without_the_client_or_an_address_the_run_goes_on_with_a_warning(

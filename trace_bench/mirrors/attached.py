@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
+from trace_bench.artifacts.layout import RunLayout
 from trace_bench.config.models import MlflowMirrorConfig, RunConfig
 from trace_bench.display.text import clean_line
 from trace_bench.errors import ConfigError
@@ -66,28 +67,28 @@ class _RunMirror:
     def __init__(self, settings: MlflowMirrorConfig) -> None:
         self.outcome = ""
         self._settings = settings
+        self._run: RunLayout | None = None
         self._mirror: MlflowMirror | None = None
-        self._run_id = ""
 
     def notify(self, event: Event) -> None:
         """Copy what `event` says has ended, unless a copy has failed."""
         if self.outcome:
             return
+        if isinstance(event, RunStarted):
+            self._run = event.layout
+        if self._run is None or not isinstance(event, JobFinished | RunEnded):
+            return
+        run_id = self._run.run_id
         try:
-            self._copy(event)
+            if self._mirror is None:  # not before: the import of the client takes seconds
+                uri, experiment, wait = self._settings.tracking_uri, self._settings.experiment, self._settings.wait
+                self._mirror = MlflowMirror(self._run, uri, experiment, wait=wait)
+            if isinstance(event, JobFinished):
+                self._mirror.copy_job(event.row)
+                return
+            done = self._mirror.copy_run()
+            jobs = "1 job" if done.jobs == 1 else f"{done.jobs} jobs"
+            self.outcome = "; ".join([f"{run_id}: {jobs} at {done.place}", *done.problems])
         except Exception as error:  # of any kind: what a subscriber raises would end the run
             reason = clean_line(str(error) or type(error).__name__, 500).removeprefix("mirror mlflow: ")
-            self.outcome = f"{reason}; the run is complete without it: trace-bench mirror mlflow {self._run_id}"
-
-    def _copy(self, event: Event) -> None:
-        match event:
-            case RunStarted(run_id=run_id, layout=layout):
-                self._run_id = run_id
-                uri, experiment, wait = self._settings.tracking_uri, self._settings.experiment, self._settings.wait
-                self._mirror = MlflowMirror(layout, uri, experiment, wait=wait)
-            case JobFinished(row=row) if self._mirror is not None:
-                self._mirror.copy_job(row)
-            case RunEnded() if self._mirror is not None:
-                done = self._mirror.copy_run()
-                jobs = "1 job" if done.jobs == 1 else f"{done.jobs} jobs"
-                self.outcome = "; ".join([f"{self._run_id}: {jobs} at {done.place}", *done.problems])
+            self.outcome = f"{reason}; the copy is incomplete; send the run again: trace-bench mirror mlflow {run_id}"
