@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_bench.planning.run_lock import lock_run
 
 from tests.integration.cli import cli, write_config
 from trace_bench import mirrors
@@ -22,7 +23,6 @@ from trace_bench.errors import ConfigError
 from trace_bench.execution.events import Event, JobFinished, RunEnded, RunStarted
 from trace_bench.identity import config_hash
 from trace_bench.mirrors.attached import mirrored, with_warnings
-from trace_bench.planning.run_lock import lock_run
 from trace_bench.records.reading import read_manifest, read_rows
 
 pytest.importorskip("mlflow")

@@ -220,27 +220,27 @@ def alert(text: str) -> None:
 
 
 class Output:
-    """Puts the pieces of sandboxes' output together to whole lines, per job and phase, safe to show."""
+    """Joins the pieces of the output of sandboxes to lines, for each job and phase, and escapes them."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], str] = {}
 
     def add(self, job_id: str, phase: str, text: str) -> list[str]:
-        """The lines that `text` completes."""
-        *whole, rest = (self._open.pop((job_id, phase), "") + text).split("\n")
+        """Return the lines that `text` completes."""
+        *lines, rest = (self._open.pop((job_id, phase), "") + text).split("\n")
         while len(rest) > LINE:
-            whole.append(rest[:LINE])
+            lines.append(rest[:LINE])
             rest = rest[LINE:]
         if rest:
             self._open[job_id, phase] = rest
-        return [shown for line in whole for shown in self._shown(job_id, phase, line)]
+        return [part for line in lines for part in self._parts(job_id, phase, line)]
 
     def rest(self, job_id: str) -> list[str]:
-        """The rest of the job's output, without an end of line."""
-        left = [key for key in self._open if key[0] == job_id]
-        return [shown for key in left for shown in self._shown(*key, self._open.pop(key))]
+        """Return the unfinished lines of the job."""
+        keys = [key for key in self._open if key[0] == job_id]
+        return [part for key in keys for part in self._parts(*key, self._open.pop(key))]
 
-    def _shown(self, job_id: str, phase: str, line: str) -> list[str]:
+    def _parts(self, job_id: str, phase: str, line: str) -> list[str]:
         line = line.removesuffix("\r")
         parts = [line[at : at + LINE] for at in range(0, len(line), LINE)] or [""]
         prefix = f"{job_id[:SHORT]} {phase} | "

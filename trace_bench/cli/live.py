@@ -34,7 +34,7 @@ SHARE = 0.05
 _RUNNING = ("task", "trainer", "variant", "model", "seed", "host", "step", "best", "cost", "s", "waits")
 _TASKS = ("task", "best", "trainer", "variant", "model", "jobs")
 _RIGHT = frozenset({"seed", "step", "best", "cost", "s", "jobs"})
-_ELASTIC = {"waits": 20, "host": 6, "variant": 8, "task": 8, "trainer": 8, "model": 8}
+_ELASTIC = {"waits": 12, "host": 6, "variant": 8, "task": 14, "trainer": 10, "model": 8}
 _KEPT = ("step", "best", "trainer")
 """Columns that stay without content."""
 

@@ -130,7 +130,7 @@ def fit(table: Table, width: int, keep: Iterable[str] = ()) -> tuple[RichTable, 
         if widths.pop(name, None) is not None:
             least.pop(name, None)
             dropped.append(name)
-    for name, fewest in least.items():
+    for name, fewest in [*least.items(), *((name, 1) for name in least)]:  # no number is cut while a text can be
         widths[name] = max(fewest, widths[name] - max(0, _excess(widths, width)))
     foot += [f"no room for: {', '.join(dropped)}"] if dropped else []
     rich_table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="none")

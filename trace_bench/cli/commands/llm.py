@@ -65,13 +65,13 @@ def show(
     job: Annotated[str, Argument(metavar="JOB", help="A job's id or the beginning of it.")],
     n: Annotated[
         int | None,
-        Argument(metavar="N", parser=whole_number, help="Number of the call in the job; all if none is given."),
+        Argument(metavar="N", parser=whole_number, help="Number of the call in the job; all calls without it."),
     ] = None,
     runs_dir: RunsDir = RUNS,
     full: Annotated[bool, Option("--full", help="Print all of every text.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print what was asked and answered in a job's calls.
+    """Print the questions and answers of a job's calls.
 
     Example: trace-bench llm show latest 0123 7 --full
     """
@@ -84,8 +84,8 @@ def show(
     (entry,) = jobs_named(layout, [job])
     calls = list(read_calls(layout.job(entry.job_id).cassette))
     if n is not None and not 1 <= n <= len(calls):
-        there = f"its calls are 1 to {len(calls)}" if calls else "it has made no call"
-        raise ConfigError(f"job {entry.job_id} has no call {n}; {there}")
+        known = f"its calls are 1 to {len(calls)}" if calls else "it has made no call"
+        raise ConfigError(f"job {entry.job_id} has no call {n}; {known}")
     chosen = calls if n is None else [calls[n - 1]]
     if as_json:
         emit_json([with_texts(call, calls) for call in chosen])
@@ -99,7 +99,7 @@ def show(
 
 
 def cache(clear: Annotated[bool, Option("--clear", help="Remove them all.")] = False, as_json: Json = False) -> None:
-    """Say how many answers are kept beyond their runs.
+    """Print the number of cached answers, or remove them.
 
     Example: trace-bench llm cache --clear
     """
