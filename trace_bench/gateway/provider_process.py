@@ -240,8 +240,7 @@ class RealProvider:
             completion_tokens=counted.completion,
             cached_tokens=counted.cached,
             reasoning_tokens=counted.reasoning,
-            # A file of an earlier version may hold an answer without its cost.
-            cost_usd=answer["cost"] if "cost" in answer else cost(counted, self._prices),
+            cost_usd=answer["cost"],
             estimated=answer["estimated"],
             sent={**sent, "dropped": sorted(dropped)} if dropped else sent,
             tries=tries,
