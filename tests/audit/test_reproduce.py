@@ -21,7 +21,7 @@ from trace_bench.artifacts import schema
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.artifacts.records import ImageRecord, Lock
 from trace_bench.artifacts.reproduction import Reproduction
-from trace_bench.audit import pinned
+from trace_bench.audit import determinants
 from trace_bench.audit.determinants import PinnedImages
 from trace_bench.audit.reproduce import BITS_LOST, snapshot_here
 from trace_bench.cli.app import run_app
@@ -33,6 +33,7 @@ from trace_bench.execution.events import JobSkipped, JobStarted, RunStarted
 from trace_bench.images.lock import ImagePin
 from trace_bench.planning.recording import find_recording
 from trace_bench.sandbox.backends import get_backend
+from trace_bench.sandbox.base import Traits
 
 CONFIG: dict[str, Any] = {
     "tasks": ["internal:liking"],
@@ -435,14 +436,15 @@ def image(
     """The image of core, of a run whose lock names one by its digest."""
     here = ImageRecord(family="core", ref="trace-bench/core:here", key="b" * 64)
     then = ImageRecord(family="core", ref=DIGEST, key=KEY, repo_digest=DIGEST)
-    monkeypatch.setattr(pinned, "image_source", lambda *_, **__: lambda family: here)
-    monkeypatch.setattr(pinned, "fetch", found)
+    monkeypatch.setattr(determinants, "image_source", lambda *_, **__: lambda family: here)
+    monkeypatch.setattr(determinants, "fetch", found)
     lock = Lock(run_id="r", config_hash="h", code_version="1", sources_hash="s", images={"core": then}, tasks={})
     images = PinnedImages(lock, pull=pull)
     config = parse_config({"tasks": ["internal:numeric_param"]})
 
     class Contained:
         name = "docker"
+        traits = Traits()
 
     source = images.source(config, Contained(), build=True, say=lambda _: None, warn=lambda _: None)  # type: ignore[arg-type]
     return source("core"), images.pulled
