@@ -202,8 +202,8 @@ def test_another_model_keeps_sampling_and_limits_and_drops_what_belongs_to_the_m
         ([*BOTH, "-T", "Priority"], "-T: unknown trainer 'Priority'; did you mean 'PrioritySearch'?"),
         ([*BOTH, "-p", "num_stepz=3"], "-p: num_stepz: no trainer of this config takes 'num_stepz'; did you mean"),
         ([*BOTH, "-p", "num_steps=x"], "-p: num_steps must be a whole number, not 'x'"),
-        ([*BOTH, "-p", "num_steps"], "-p: 'num_steps' is no parameter; write KEY=VALUE, such as num_steps=3"),
-        ([*BOTH, "-p", "num_steps=[1"], "-p: num_steps: '[1' is no value in YAML; put it in quotes"),
+        ([*BOTH, "-p", "num_steps"], "-p: 'num_steps' is not a parameter; write KEY=VALUE, such as num_steps=3"),
+        ([*BOTH, "-p", "num_steps=[1"], "-p: num_steps: '[1' is not valid YAML; put text in quotes"),
         ([*BOTH, "-p", "NoOp.x=1"], "-p: NoOp.x: no trainer of this run is called 'NoOp'; known are PrioritySearch"),
         ([*BOTH, "-p", "num_steps=sk-or-abcdefgh12345"], "-p: num_steps holds a secret; take it out"),
         ([*BOTH, "-m", "nonsense"], "-m: the provider of the model 'nonsense' is not known; write it as"),
@@ -235,7 +235,7 @@ def test_a_value_is_read_as_yaml_reads_it() -> None:
 
     texts = ("3", "0.5", "true", "no", "'3'", "[1, 2]", "{a: 1}", "", "a b")
     assert [value_of(text) for text in texts] == [3, 0.5, True, "no", "3", [1, 2], {"a": 1}, None, "a b"]
-    with pytest.raises(ConfigError, match="is no value in YAML"):
+    with pytest.raises(ConfigError, match="is not valid YAML"):
         value_of("{")
 
 
@@ -285,13 +285,13 @@ def test_a_budget_from_python_leaves_that_of_the_run_too() -> None:
     [
         (
             "60",
-            "option --budget: '60' is no limit; write one of calls, tokens, usd, seconds, evaluations with a number",
+            "option --budget: '60' is not a limit; write one of calls, tokens, usd, seconds, evaluations with a number",
         ),
-        ("evals=3", "option --budget: 'evals=3' is no limit; "),
+        ("evals=3", "option --budget: 'evals=3' is not a limit; "),
         ("calls=many", "option --budget: budget.calls must be a whole number"),
         ("calls=-1", "option --budget: budget.calls"),
         ("calls=[", "option --budget: calls: "),
-        ("", "option --budget: '' is no limit; "),
+        ("", "option --budget: '' is not a limit; "),
         ("calls=", "option --budget: calls has no number; write one, or leave it out"),
         ("calls=60,usd=1,calls=70", "option --budget: calls is given twice; give it once"),
     ],

@@ -78,12 +78,20 @@ def test_data_that_contains_itself_or_grows_without_end_is_refused() -> None:
     for _ in range(30):
         many = [many, many]
     assert refused({**GOOD, "tags": many}) == [
-        "<dict>: holds more than 100000 values, those of aliases included; no config does"
+        "<dict>: holds more than 100000 values (aliases count), the limit for a config"
     ]
     deep: Any = 0
     for _ in range(3000):
         deep = [deep]
-    assert refused({**GOOD, "tags": deep}) == ["<dict>: is nested deeper than 40 levels; no config key is"]
+    assert refused({**GOOD, "tags": deep}) == ["<dict>: is nested deeper than 40 levels, the limit for a config"]
+
+
+def test_a_number_that_is_too_long_to_be_printed_is_refused() -> None:
+    told = refused({**GOOD, "max_workers": 10**5000, "tags": 10**5000})
+    assert told == [
+        "<dict>: max_workers must be at most 4096, not a huge number",
+        "<dict>: tags must be a list, not a huge number",
+    ]
 
 
 def test_what_is_no_config_is_called_so() -> None:

@@ -53,5 +53,5 @@ def test_arguments_are_read_as_a_config_reads_them() -> None:
             arguments_of([word])
     with pytest.raises(ConfigError, match=r"--set n=2: 'n' is given twice; give it once"):
         arguments_of(["n=1", "n=2"])
-    with pytest.raises(ConfigError, match=r"--set n=\[1: .* is no value in YAML"):
+    with pytest.raises(ConfigError, match=r"--set n=\[1: .* is not valid YAML"):
         arguments_of(["n=[1"])

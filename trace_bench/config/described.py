@@ -20,11 +20,11 @@ from pydantic_core.core_schema import ModelSchema
 
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """The docstring below each field of `model`, base classes included; each a single line."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for kind in reversed(model.__mro__):
         if issubclass(kind, BaseModel) and kind is not BaseModel:
-            found |= _docstrings(kind.__module__).get(kind.__name__, {})
-    return found
+            texts |= _docstrings(kind.__module__).get(kind.__name__, {})
+    return texts
 
 
 @cache
@@ -35,13 +35,13 @@ def _docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _below_fields(node: ast.ClassDef) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for field, below in zip(node.body, node.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
             match below.value:
                 case ast.Constant(value=str(text)):
-                    found[field.target.id] = " ".join(text.replace("``", "`").split())
-    return found
+                    texts[field.target.id] = " ".join(text.replace("``", "`").split())
+    return texts
 
 
 def measure_of(value: Mapping[str, Any]) -> Mapping[str, str]:

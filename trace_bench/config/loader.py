@@ -1,4 +1,4 @@
-"""`load_config`: a file becomes a `RunConfig`, or one error that lists everything that is wrong with it."""
+"""`load_config` turns a file into a `RunConfig`, or raises one error that lists its problems."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list
     try:
         config = RunConfig.model_validate(top)
     except ValidationError as error:
-        # What is said of a secret is enough: a second sentence about its key adds nothing.
+        # A secret has its own sentence; a second one about its key adds nothing.
         problems += [p for p in problems_of(source, error) if not any(key in p.text for key in hidden)]
     else:
         problems += [source.problem(path, text) for path, text in _contradictions(config, source)]
@@ -84,7 +84,7 @@ def _config(file: str, root: Table, overrides: Mapping[str, Any], problems: list
 
 
 def _warnings(source: Source) -> tuple[str, ...]:
-    """Warnings about values that are read otherwise, or not used. An empty list of seeds is filled in."""
+    """Return warnings about values that are replaced or not used. An empty list of seeds is filled in."""
     top, notes = source.root, []
     if isinstance(top.get("seeds"), Rows) and not top["seeds"]:
         notes.append(source.problem(("seeds",), "seeds is empty; the seed 123 is used"))

@@ -1,6 +1,4 @@
-"""Turns what the models find wrong into sentences that name the key, say what was expected, and how to repair
-it.
-"""
+"""Turns errors of the models into sentences with key, expected and actual value, and remedy."""
 
 from __future__ import annotations
 
@@ -54,12 +52,12 @@ _NEVER = frozenset((
     "docker_sock", "socket", "user", "group_add", "env", "environment", "env_file", "read_only", "init",
     "oom_kill_disable", "oom_score_adj", "restart", "sysctls", "ulimits", "shm_size", "entrypoint", "command",
 ))  # fmt: skip
-"""What containers can be given elsewhere. Here no config asks for it: it would let a job out, or others in."""
+"""Settings of containers that no config can have: they would open a sandbox to the outside."""
 
 
 def problems_of(source: Source, error: ValidationError) -> list[Problem]:
     """Return pydantic's errors as problems of the config."""
-    # A list with wrong entries is called too short as well, once they are not counted: that is no second problem.
+    # Pydantic does not count wrong entries of a list, and so also calls the list too short.
     errors = [e for e in error.errors(include_url=False) if e["type"] != "too_short" or not e["input"]]
     return [sentence(source, dict(e)) for e in errors]
 
@@ -88,7 +86,7 @@ def _remedies(value: Any, context: Mapping[str, Any]) -> dict[str, str]:
     word = value.strip().lower() if isinstance(value, str) else ""
     unquoted = "; take it out of quotes" if word.replace(".", "", 1).isdigit() else ""
     boolean = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}.get(word)
-    is_entry = isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) < 40
+    is_entry = len(value) < 40 if isinstance(value, str) else type(value) is int and abs(value) < 10**30
     return {
         "one_of": f"one of {choices}" if ", " in choices else choices,
         "near": near if "did you mean" in near else "",

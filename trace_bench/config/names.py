@@ -46,7 +46,7 @@ KNOBS = (
 """Trainer parameters that may be written at the top level (for all trainers) or on an entry (for its variants)."""
 
 OBJECTIVES = {"score": "scalar", "scalar": "scalar", "weighted": "weighted", "pareto": "pareto"}
-"""Words that stand for an objective: its mode, with all else as it comes."""
+"""Words that stand for an objective: its mode, with defaults for the rest."""
 
 BARE = {"tasks": "id", "trainers": "id", "llms": "model"}
 """Lists whose entries may be text: the key that the text stands for."""
@@ -56,13 +56,13 @@ SINGLE = {"seed", "params", "trainer_kwargs"}
 
 
 def keys_of(section: type[Section]) -> list[str]:
-    """Every key that a user may write in `section`, second names included."""
+    """Return every key that a user can write in `section`, second names included."""
     keys = [field.alias or name for name, field in section.model_fields.items() if name != "knobs"]
     return [*keys, *ALIASES.get(section, {}), *knobs_of(section)]
 
 
 def knobs_of(section: type[Section]) -> tuple[str, ...]:
-    """The trainer parameters that a user may write as keys of `section`."""
+    """Return the trainer parameters that a user can write as keys of `section`."""
     return KNOBS if section in (RunConfig, TrainerConfig) else ()
 
 
@@ -123,7 +123,7 @@ def _tables(top: Table, key: str) -> list[Table]:
 
 
 def _spell_out_objective(top: Table) -> None:
-    """``objective: pareto`` as the mapping that it stands for; what is no such word stays, to be refused."""
+    """Replace a word such as ``objective: pareto`` by its mapping. An unknown word stays, and is refused later."""
     word = top.get("objective")
     if isinstance(word, str) and word in OBJECTIVES:
         place = top.place("objective")
@@ -133,8 +133,8 @@ def _spell_out_objective(top: Table) -> None:
 
 
 def _spell_out_mirrors(top: Table) -> None:
-    """``mirrors: mlflow``, ``mirrors: [mlflow]`` and a mirror without anything below it as mappings of mappings; what
-    is none of these stays, to be refused."""
+    """Replace ``mirrors: mlflow``, ``mirrors: [mlflow]`` and an empty mirror by mappings. Other values stay, and are
+    refused later."""
     given = top.get("mirrors")
     names = [given] if isinstance(given, str) else given
     place = top.place("mirrors")

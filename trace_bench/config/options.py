@@ -152,7 +152,7 @@ def _set(top: Table, text: str, problems: list[Problem]) -> None:
         problems.append(Problem(None, f"{key}: {error}", origin))
         return
     if not equals or not key:
-        problems.append(Problem(None, f"{text!r} is no parameter; write KEY=VALUE, such as num_steps=3", origin))
+        problems.append(Problem(None, f"{text!r} is not a parameter; write KEY=VALUE, such as num_steps=3", origin))
         return
     given = Table({key: value})
     problems += [Problem(None, text, origin) for text in find_secrets(Source(root=given)).values()]
@@ -198,13 +198,12 @@ def _take_out(entry: Table, key: str) -> None:
         return
     changed = [isinstance(variant, Table) and _drop(variant, key) for variant in variants]
     kept = [n for n, variant in enumerate(variants) if not (changed[n] and variant in variants[:n])]
-    lines = [variants.lines[n] for n in kept] if len(variants.lines) == len(variants) else []
+    variants.lines = [variants.line_of(n) for n in kept]
     variants[:] = [variants[n] for n in kept]
-    variants.lines = lines
 
 
 def _drop(table: Table, key: str) -> bool:
-    """Delete `key` from `table`, with hyphens or underscores; returns whether it was there."""
+    """Delete `key` from `table`, with hyphens or underscores; return True if it was there."""
     plain = key.replace("-", "_")
     found = [name for name in table if name.replace("-", "_") == plain]
     for name in found:
@@ -219,7 +218,7 @@ def _budget(text: str, written: Any, problems: list[Problem]) -> Table:
         name, equals, value = part.partition("=")
         if not equals or name.strip() not in BUDGETS:
             wanted = f"write one of {', '.join(BUDGETS)} with a number, such as evaluations=200,calls=60, or none"
-            problems.append(Problem(None, f"{part.strip()!r} is no limit; {wanted}", option("budget")))
+            problems.append(Problem(None, f"{part.strip()!r} is not a limit; {wanted}", option("budget")))
             continue
         if not value.strip() or name.strip() in found:
             why = "has no number; write one, or leave it out" if not value.strip() else "is given twice; give it once"

@@ -1,7 +1,7 @@
-"""The places and the number of jobs at a time: the sections ``docker``, ``modal`` and ``scheduling`` of a config.
+"""The sections ``docker``, ``modal`` and ``scheduling`` of a config: places of jobs, and number of jobs at a time.
 
-They are about the user's machines and no part of what is run: they change no job's id, no
-fingerprint and not the config's hash, and a replay does not take them over from the recorded run.
+They describe the user's machines. They do not change a job's id, a fingerprint or the config's hash, and a replay does
+not take them over from the recorded run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trace_bench.config.values import Names, Seconds, Section, Text, Usd, matchi
 
 _SCHEMES = ("ssh", "tcp", "unix")
 _GPUS = 1024
-"""GPUs of a host, at most."""
+"""Largest number of GPUs of a host."""
 
 
 def _engine_url(value: str) -> str:

@@ -101,7 +101,7 @@ def value_of(text: str) -> Any:
         node = _node(text)
         value = None if node is None else _value(node, problems)
     except _Refused:
-        raise ConfigError(f"{text[:40]!r} is no value in YAML; put it in quotes if it is a text") from None
+        raise ConfigError(f"{text[:40]!r} is not valid YAML; put text in quotes") from None
     if problems:
         raise ConfigError(f"{text[:40]!r}: {problems[0].text}")
     return value
@@ -129,9 +129,9 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise _Refused(f"cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a NUL in the name
-        raise ConfigError(f"{str(path)!r}: is no file name: {error}") from None
+        raise ConfigError(f"{str(path)!r}: is not a valid file name: {error}") from None
     if len(data) > MAX_BYTES:
-        raise _Refused(f"is larger than {MAX_BYTES >> 20} MiB, which no config is; check the path")
+        raise _Refused(f"is larger than {MAX_BYTES >> 20} MiB, the limit for a config; check the path")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -254,8 +254,8 @@ class _Builder:
             if key_node.tag == _MERGE:
                 merged.append(value_node)
             elif key_node.tag != _STR or not isinstance(key_node, yaml.ScalarNode):
-                shown = repr(key)[:40] if isinstance(key_node, yaml.ScalarNode) else "that is no string"
-                self._problem(key_node, f"the key {shown} must be a string; put it in quotes")
+                shown = f"the key {key!r}"[:50] if isinstance(key_node, yaml.ScalarNode) else "a key"
+                self._problem(key_node, f"{shown} must be a string; put it in quotes")
             elif key in table:
                 first = table.place(key).line
                 self._problem(key_node, f"the key {key!r} is given twice, first on line {first}; keep one of them")
@@ -313,7 +313,7 @@ class _Checker:
     def value(self, value: Any, path: Path_ = (), above: tuple[int, ...] = ()) -> Any:
         self._count += 1
         if self._count > MAX_VALUES:
-            text = f"holds more than {MAX_VALUES} values, those of aliases included; no config does"
+            text = f"holds more than {MAX_VALUES} values (aliases count), the limit for a config"
             raise _Refused(text, self._source.problem(path, "").line)
         if value is None or isinstance(value, bool):
             return value
@@ -325,7 +325,7 @@ class _Checker:
         if id(value) in above:
             raise _Refused(f"{self._source.shown(path)} contains itself; write the value out", line)
         if len(above) > MAX_DEPTH:
-            raise _Refused(f"is nested deeper than {MAX_DEPTH} levels; no config key is", line)
+            raise _Refused(f"is nested deeper than {MAX_DEPTH} levels, the limit for a config", line)
         above = (*above, id(value))
         if not isinstance(value, Mapping):
             rows = Rows((self.value(item, (*path, index), above) for index, item in enumerate(value)), line)

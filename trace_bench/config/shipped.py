@@ -13,7 +13,7 @@ def find_config(path: Path) -> Path:
     """`path`, or the shipped config of that name, with or without ``.yaml``, where `path` does not exist.
 
     Raises:
-        ConfigError: there is neither, and `path` is written as a task is.
+        ConfigError: neither exists, and `path` has the form of a task's id.
     """
     if not os.path.exists(path) and path.parent in (Path(), Path("configs")):  # noqa: PTH110 - long names raise nothing
         for name in (path.name, f"{path.name}.yaml"):

@@ -21,7 +21,7 @@ def parse_size(value: Any) -> int:
     True
 
     Raises:
-        ValueError: it is no size.
+        ValueError: `value` is not a size.
     """
     size: float | None = None
     if isinstance(value, int) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The places where the values of a config were written: tables and rows that know the line of every key and entry."""
+"""Tables and rows that know the place of every key and entry of a config."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Source:
-    """The places of a config's values. Equal to any other: the place of a config is no part of it."""
+    """The places of a config's values. All sources are equal, so that places do not count when configs are compared."""
 
     file: str = field(default="config", compare=False)
     root: Any = field(default_factory=Table, compare=False)
