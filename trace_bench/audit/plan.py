@@ -112,9 +112,6 @@ def check_prices(run: AuditedRun) -> None:
     config, lock, at = run.config, run.lock, run.at(run.layout.lock)
     if config is None or lock is None or config.mode != "real":
         return
-    if "prices" not in lock.model_fields_set:
-        at.unknown(PRICES, "the lock of an earlier version has no prices")
-        return
     models = {llm.name: llm for llm in (config.llm, *config.llms) if llm is not None and not is_builtin(llm.model)}
     for name, llm in models.items():
         found = lock.prices[name].model_dump() if name in lock.prices else None
