@@ -195,5 +195,5 @@ def test_the_lines_of_a_dry_run_on_modal(capsys: pytest.CaptureFixture[str]) -> 
     lacking = SandboxBound(3, 1, core_hours=6.0, gib_hours=12.0, gpu_hours=0.0, missing_prices=("cpu_core_hour",))
     print_estimate(plan, PlanEstimate((), lacking, 2.0, "the engine does not answer"))
     out = capsys.readouterr().out
-    assert "no price, as modal.prices lacks cpu_core_hour" in out and "not known: the engine does not answer" in out
+    assert "no price, as modal.prices lacks cpu_core_hour" in out and "unknown: the engine does not answer" in out
     assert "at most about 2.0000 USD, by the budgets" in out
