@@ -32,6 +32,7 @@ MAX_VALUES = 100_000
 """Largest number of values in a config. An alias counts as all values that it stands for."""
 MAX_DEPTH = 40
 _MAX_DIGITS = 400
+_COLLECTIONS = (Mapping, list, tuple, range)
 _TOO_DEEP = "is nested too deeply to be a config"
 
 
@@ -254,7 +255,7 @@ class _Builder:
             if key_node.tag == _MERGE:
                 merged.append(value_node)
             elif key_node.tag != _STR or not isinstance(key_node, yaml.ScalarNode):
-                shown = f"the key {key!r}"[:50] if isinstance(key_node, yaml.ScalarNode) else "a key"
+                shown = f"the key {describe(key)}" if isinstance(key_node, yaml.ScalarNode) else "a key"
                 self._problem(key_node, f"{shown} must be a string; put it in quotes")
             elif key in table:
                 first = table.place(key).line
@@ -307,6 +308,7 @@ class _Checker:
 
     def __init__(self, root: Any, problems: list[Problem]) -> None:
         self._source = Source(root=root)
+        self._noun = "the config" if isinstance(root, Mapping) else "the value"
         self._problems = problems
         self._count = 0
 
@@ -319,7 +321,7 @@ class _Checker:
             return value
         if isinstance(value, str):
             return self._string(str(value), path)
-        if not isinstance(value, Mapping | list | tuple | range):
+        if not isinstance(value, _COLLECTIONS):
             return self._scalar(value, path)
         line = getattr(value, "line", None)
         if id(value) in above:
@@ -376,4 +378,4 @@ class _Checker:
             return text.encode("utf-8", "replace").decode()
 
     def _problem(self, path: Path_, text: str) -> None:
-        self._problems.append(self._source.problem(path, f"{self._source.shown(path) or 'the config'} {text}"))
+        self._problems.append(self._source.problem(path, f"{self._source.shown(path) or self._noun} {text}"))
