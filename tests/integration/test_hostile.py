@@ -143,11 +143,11 @@ def test_a_worker_that_is_not_ours_gets_no_score(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, kind: str
 ) -> None:
     from trace_bench.config import parse_config
-    from trace_bench.execution import sandboxes
+    from trace_bench.execution import attempt
     from trace_bench.execution.start import run_config
 
     monkeypatch.setenv("TRACE_BENCH_HOME", str(images))
-    monkeypatch.setattr(sandboxes, "WORKER_COMMAND", ("python3", "-c", program))
+    monkeypatch.setattr(attempt, "WORKER_COMMAND", ("python3", "-c", program))
     config = parse_config(
         {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "runs_dir": str(tmp_path),
          "retries": 0, "sandbox": {"memory": "128m"}}
@@ -161,11 +161,11 @@ def test_the_last_words_of_a_sandbox_that_broke_are_kept(
     images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from trace_bench.config import parse_config
-    from trace_bench.execution import sandboxes
+    from trace_bench.execution import attempt
     from trace_bench.execution.start import run_config
 
     monkeypatch.setenv("TRACE_BENCH_HOME", str(images))
-    monkeypatch.setattr(sandboxes, "WORKER_COMMAND", ("python3", "-c", "print(1 / 0)"))
+    monkeypatch.setattr(attempt, "WORKER_COMMAND", ("python3", "-c", "print(1 / 0)"))
     config = parse_config(
         {"tasks": ["internal:numeric_param"], "trainers": ["NoOp"], "runs_dir": str(tmp_path), "retries": 0}
     )

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_bench.planning.run_lock import lock_run
 
 from tests.integration.cli import cli, write_config
 from trace_bench import mirrors
+from trace_bench.artifacts.folder_lock import lock_run
 from trace_bench.artifacts.layout import RunLayout
 from trace_bench.cli.commands.mirror import mirror
 from trace_bench.config import load_config, parse_config
