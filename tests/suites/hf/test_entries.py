@@ -56,8 +56,8 @@ def test_one_split_for_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ({**MINE, "question_feild": "q"}, "no key 'question_feild'; did you mean 'question_field'"),
-        ({**MINE, "agent_class": "bbh"}, "no agent_class 'bbh'; did you mean 'bbeh'"),
+        ({**MINE, "question_feild": "q"}, "unknown key 'question_feild'; did you mean 'question_field'"),
+        ({**MINE, "agent_class": "bbh"}, "unknown agent_class 'bbh'; did you mean 'bbeh'"),
         ({**MINE, "task_type": "essay"}, "task_type: input should be 'hfqa'"),
         ({**MINE, "id": "a b"}, "'id' must be a name"),
         ({"id": "mine"}, "dataset_id: field required"),

@@ -82,7 +82,7 @@ CASES = [
             (HRS.replace("5 6 2", "5 6"), "ends where a processing time"),
             (HRS.replace("3 1 4", "3 1 4 4"), "line 3: '4' is more"),
             (HRS.replace("machines: 2", "machines: 0"), "without jobs or machines"),
-            (HRS[: HRS.index("Proc")], "ends where 'Processing times' is expected"),
+            (HRS[: HRS.index("Proc")], "ends where 'Processing times' is due"),
         ],
     ),
     Case(

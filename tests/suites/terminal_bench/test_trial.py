@@ -295,7 +295,7 @@ def test_steps_of_any_form_are_read(steps: object) -> None:
 REFUSALS = [
     (-9, "", "infrastructure", "killed by signal 9"),
     (1, "Docker daemon is not running. Please start Docker and try again.", "infrastructure", "no Docker engine"),
-    (1, "│ 1 │ x │\nValueError: Either datasets or tasks must be provided.\n", "task", "no task that Harbor can read"),
+    (1, "│ 1 │ x │\nValueError: Either datasets or tasks must be provided.\n", "task", "Harbor cannot read the folder"),
     (1, "ValueError: No tasks matched the filter(s) ['a'].\n", "task", "no such task (ValueError: No tasks matched"),
     (1, "ValueError: Error getting dataset terminal-bench@2.0\n", "infrastructure", "cannot be reached"),
     (1, "ValueError: Version 2.0 of dataset mini not found\n", "task", "no such data set"),
@@ -464,9 +464,9 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
         run_trial(harbor, local, HarborAgent(template=GOOD), limit=1)
     with pytest.raises(ValueError, match=r"the field \{json\}"):
         run_trial(harbor, local, HarborAgent(template=GOOD + "{json}", model="m"), limit=1)
-    with pytest.raises(ValueError, match="no name of an argument"):
+    with pytest.raises(ValueError, match="not a valid name"):
         run_trial(harbor, local, HarborAgent(arguments={"a=b": 1}), limit=1)
-    with pytest.raises(ValueError, match="no name of one task"):
+    with pytest.raises(ValueError, match="not the name of one task"):
         run_trial(harbor, DatasetTask("a@1", "b*"), HarborAgent(), limit=1)
 
 
@@ -670,7 +670,7 @@ BROKEN_TASKS = {
     "reward that is no number": (
         writing("tests/test.sh", "#!/bin/bash\necho much >/logs/verifier/reward.txt\n"), "task", "not a finite number",
     ),
-    "no tests": (lambda task: (task / "tests" / "test.sh").unlink(), "task", "no task that Harbor can read"),
+    "no tests": (lambda task: (task / "tests" / "test.sh").unlink(), "task", "Harbor cannot read the folder"),
     "tests that take too long": (
         lambda task: (writing("tests/test.sh", SLEEPING)(task), limiting("verifier", 2.0)(task)),
         "timeout", "the tests did not finish",
