@@ -49,7 +49,7 @@ def test_what_the_stub_is_to_say_goes_beside_the_request(server: OpenAIServer) -
         (OUT_OF_TOKENS, "cut off at its limit of tokens; raise llm.max_tokens"),
         (Behaviour(finish="content_filter"), "held back by the provider's filter"),
         (REFUSED, "refused to answer: I will not."),
-        (EMPTY_CHOICES, "no chat completion"),
+        (EMPTY_CHOICES, "not a chat completion"),
         (MALFORMED, "HTTP 200"),
         (failing(503, "overloaded"), "HTTP 503: overloaded"),
     ],

@@ -59,7 +59,7 @@ def opentrace() -> Plugin:
         ConfigError: none is named, or what is named is none.
     """
     if (place := opto_scan.location()) is None:
-        raise ConfigError(f"OpenTrace's copy is not named; set {opto_scan.VARIABLE} to a checkout or a wheel of it")
+        raise ConfigError(f"no copy of OpenTrace is named; set {opto_scan.VARIABLE} to a checkout or a wheel of it")
     files = opto_scan.files_of(place)
     version = " ".join(word for word in (opto_scan.version_of(files), _revision(place)) if word)
     return Plugin(OPENTRACE, version, files, ())

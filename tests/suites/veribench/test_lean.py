@@ -86,7 +86,7 @@ def test_no_network_and_no_look_at_other_processes(make_lean: MakeLean) -> None:
 
 
 def test_a_missing_program_is_told() -> None:
-    with pytest.raises(ProblemError, match=r"no program 'lean' here.*docs/how-to/lean.md"):
+    with pytest.raises(ProblemError, match=r"found no program 'lean'.*docs/how-to/lean.md"):
         lean_here({"PATH": "/nowhere"})
     assert lean_here({VARIABLE: "/opt/lean/bin/lean"}) == "/opt/lean/bin/lean"
 
