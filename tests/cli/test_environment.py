@@ -98,7 +98,7 @@ def test_lock_of_nothing_is_an_empty_object(home: Path) -> None:
 @pytest.mark.parametrize("command", ["build", "verify"])
 def test_an_unknown_family_lists_the_known_ones(command: str, home: Path) -> None:
     assert (
-        "no image family 'nope'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, lean, llm4ad"
+        "unknown image family 'nope'; choose one of base, core, kernelbench-cpu, kernelbench-cuda, lean, llm4ad"
         in refused("images", command, "nope", home=home)
     )
 
@@ -106,7 +106,7 @@ def test_an_unknown_family_lists_the_known_ones(command: str, home: Path) -> Non
 @pytest.mark.docker
 def test_an_unknown_family_is_not_pushed(home: Path) -> None:
     said = refused("images", "push", "nope", "--registry", "127.0.0.1:1", home=home)
-    assert "no image family 'nope'" in said
+    assert "unknown image family 'nope'" in said
 
 
 def test_nothing_locked_is_not_verified(home: Path) -> None:

@@ -42,7 +42,7 @@ CONFIGS: dict[str, tuple[str | bytes, int | None, tuple[str, ...]]] = {
     "the same task twice": (TASKS[:-2] + ", internal:numeric_param]\n", 1, ("is the same task as", "delete one")),
     "a task that is not there": ("tasks: [internal:numeric_parm]\n", 1, ("did you mean 'internal:numeric_param'?",)),
     "a suite that is not there": ("tasks: [nope:x]\n", 1, ("there is no suite 'nope'", "known are")),
-    "a trainer that is not there": (TASKS + "trainers: [NoOpp]\n", 2, ("no trainer 'NoOpp'; did you mean 'NoOp'?",)),
+    "a trainer that is not there": (TASKS + "trainers: [NoOpp]\n", 2, ("unknown trainer 'NoOpp'; did you mean 'NoOp'?",)),
     "an optimizer that is not there": (SEARCH + "    optimizer: OPPO\n", 4, ("'OPPO' is not known; did you mean",)),
     "a guide that is not there": (SEARCH + "    guide: Jury\n", 4, ("guide is 'Jury'", "known are default, LLMJudge")),
     "an optimizer for a trainer that uses none": (
@@ -119,7 +119,7 @@ ARGUMENTS: dict[str, tuple[list[str], str, tuple[str, ...]]] = {
     "a root of tasks that is not there": (["list-tasks", "--root", "nowhere"], "--root nowhere: ", ("no such folder",)),
     "a schema that is not there": (["schema", "nope"], "there is no schema 'nope'", ("known are",)),
     "one schema too many": (["schema", "job", "result"], "Got unexpected extra argument", ("see trace-bench schema",)),
-    "a family that is not there": (["images", "build", "cor"], "", ("no image family 'cor'",)),
+    "a family that is not there": (["images", "build", "cor"], "", ("unknown image family 'cor'",)),
     "no registry": (["images", "push", "core"], "Missing option '--registry'", ("see trace-bench images push --help",)),
     "an image without a digest": (["images", "pull", "x/core:1"], "", ("x/core:1", "@sha256:")),
     "a backend to clean that is not there": (["clean", "--backend", "nope"], "", ("'nope'", "docker")),

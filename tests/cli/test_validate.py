@@ -124,7 +124,7 @@ def test_held_out_examples_are_built_too(tmp_path: Path) -> None:
         ({"trainers": [{"id": "PrioritySearch", "params": {"num_steps": "many"}}]}, "num_steps"),
         ({"trainers": [{"id": "PrioritySearch", "optimizer": "OptoPrimee"}]}, "OptoPrimee"),
         ({"trainers": [{"id": "NoOp", "guide": "LLMJudge"}]}, "trainer 'NoOp' asks no optimizer"),
-        ({"trainers": ["NoOpp"]}, "no trainer 'NoOpp'; did you mean 'NoOp'?"),
+        ({"trainers": ["NoOpp"]}, "unknown trainer 'NoOpp'; did you mean 'NoOp'?"),
         ({"tasks": ["internal:numeric_parm"]}, "no task 'internal:numeric_parm'"),
         ({"tasks": [{"id": NUMBER, "eval_kwargs": {"strat": 1.0}}]}, "strat"),
         ({"sandbox": {"require_controls": ["netwrok"]}}, "no control 'netwrok'"),
