@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from trace_bench.cancellation import Cancellation
 from trace_bench.kernel_server.jobs import EvaluationFailed, Jobs, Result
 from trace_bench.kernel_server.problems import Problems
 from trace_bench.kernel_server.serve import listen, serve, url_of
@@ -63,17 +64,17 @@ def serving(
     evaluations: Evaluations, *, problems: Problems | None = None, token: str | None = None, **options: Any
 ) -> Iterator[httpx.Client]:
     """A client of a server that runs until the block ends. `options` are those of `Jobs`."""
-    stop = threading.Event()
+    stop = Cancellation()
     listener = listen("127.0.0.1", 0, token)
     url = url_of(listener)
     jobs = Jobs(evaluations, **options)
-    thread = threading.Thread(target=serve, args=(jobs, problems or Problems(), token, listener, stop.is_set))
+    thread = threading.Thread(target=serve, args=(jobs, problems or Problems(), token, listener, stop))
     thread.start()
     try:
         with httpx.Client(base_url=url, timeout=PATIENCE) as client:
             yield client
     finally:
-        stop.set()
+        stop.cancel()
         thread.join(PATIENCE)
         assert not thread.is_alive()
 
