@@ -42,7 +42,7 @@ CONFIGS: dict[str, tuple[str | bytes, int | None, tuple[str, ...]]] = {
     "the same task twice": (TASKS[:-2] + ", internal:numeric_param]\n", 1, ("is the same task as", "delete one")),
     "a task that is not there": ("tasks: [internal:numeric_parm]\n", 1, ("did you mean 'internal:numeric_param'?",)),
     "a suite that is not there": ("tasks: [nope:x]\n", 1, ("there is no suite 'nope'", "known are")),
-    "a trainer that is not there": (TASKS + "trainers: [NoOpp]\n", 2, ("unknown trainer 'NoOpp'; did you mean 'NoOp'?",)),
+    "a trainer that is not there": (TASKS + "trainers: [NoOpp]\n", 2, ("unknown trainer 'NoOpp'; did you mean",)),
     "an optimizer that is not there": (SEARCH + "    optimizer: OPPO\n", 4, ("'OPPO' is not known; did you mean",)),
     "a guide that is not there": (SEARCH + "    guide: Jury\n", 4, ("guide is 'Jury'", "known are default, LLMJudge")),
     "an optimizer for a trainer that uses none": (

@@ -50,7 +50,7 @@ def check_template(template: str) -> None:
     >>> check_template("Do this: {instruction} {{}} {terminal_state}")
     >>> check_template("Do this: {instruction}")
     Traceback (most recent call last):
-    ValueError: the template lacks {terminal_state}; write it where the text is to stand
+    ValueError: the template has no {terminal_state}; write it where the text belongs
     """
     remedy = "only {instruction} and {terminal_state} can be filled; double any other brace"
     try:
