@@ -18,9 +18,9 @@ REPORTED: Mapping[str, tuple[str, str]] = {
         "beyond the bound: best fit 4.87 %, FunSearch's heuristic for 5,000 items 3.78 %, MCTS-AHD 2.45 %, EoH 2.24 %",
     ),
     "optimization/tsp_construct": (ALIKE, "EoH 8.894, FunSearch 8.850, MCTS-AHD 8.684, ReEvo 8.57 (best of three)"),
-    "optimization/tsp_gls_2O": (ALIKE, "another local search; ReEvo's guidance of it ends 0.000 % above the optimum"),
-    "optimization/knapsack_construct": (OTHER, "values and weights are drawn otherwise"),
-    "optimization/cvrp_construct": (OTHER, "no constructive rules are reported by the papers on this page"),
+    "optimization/tsp_gls_2O": (ALIKE, "another local search; with ReEvo's guidance it ends 0.000 % above the optimum"),
+    "optimization/knapsack_construct": (OTHER, "values and weights have another distribution"),
+    "optimization/cvrp_construct": (OTHER, "the papers on this page report no constructive rules"),
     "optimization/co_bench/flow_shop_scheduling_co_bench": (
         OTHER,
         "Taillard's files: EoH 0.10 to 0.60 % above the upper bound, NEH 2.07 to 5.48 %",
