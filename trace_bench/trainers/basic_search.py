@@ -16,35 +16,33 @@ if TYPE_CHECKING:
 
 
 class BasicSearch:
-    """Hill climbing. It holds one state, which competes with several proposals of one minibatch. The best of all is the
-    next state.
+    """Hill climbing. One state competes with several proposals from one minibatch. The best of them is the next state.
 
     ### What a step does
     1. **Run.** The state runs on the next minibatch of `train_batch_size` training examples.
     2. **Propose.** One backward pass of the whole minibatch, then `num_proposals` model calls with the same prompt.
-    3. **Compare.** All proposals are scored on the same examples of the selection split: all of them, or a sample of
-       `validate_examples` that is drawn anew in each step. On a sample the state itself is scored again. Its mean on
-       all examples is known.
+    3. **Compare.** All proposals are scored on the same examples of the selection split: all examples, or a new sample
+       of `validate_examples` in each step. With a sample the state is scored again. Without one its mean is known.
     4. **Keep the best.** Of equal means the newest wins, so that the search can cross a plateau. Proposals are judged
        in order. `accepted` is true for a proposal that leads when it is judged. The last accepted one is the next
        state.
-    5. **Judge.** With samples only: every `eval_frequency` steps, and after the last, the state is scored on all
-       examples.
+    5. **Judge**, with samples only. The state is scored on all examples every `eval_frequency` steps and after the
+       last.
 
     The final state is the last one held. A step costs up to `b + p·v` evaluations and `p` calls for minibatches of `b`,
-    `p` proposals and `v` examples to validate on. With samples it costs `v` more, and the judgements.
+    `p` proposals and `v` examples to validate on. Samples add `v` evaluations and the judgements.
 
     ### Where it differs from OpenTrace
     | OpenTrace (`BasicSearchAlgorithm`) | here | why |
     |---|---|---|
-    | scores on the whole validation set | `validate_examples` can ask for samples | proposals on large sets are expensive |
-    | of equal means the earliest proposal, the held state last | the newest, the held state last | one rule in all trainers |
-    | a proposal known already is scored again | dropped (event `proposal.dropped`) | |
-    | the held state is scored in the first step | the start has its scores from step 0 | the same start for all trainers |
+    | scores on the whole validation set | `validate_examples` can select samples | proposals on large sets are expensive |
+    | of equal means the earliest proposal wins, the held state comes last | the newest wins, the held state comes last | |
+    | scores a known proposal again | drops it | |
+    | scores the held state in the first step | has its scores from step 0 | the same start for all trainers |
     """  # noqa: E501
 
     name = "BasicSearch"
-    summary = "Goes on with the best of several proposals and the state they come of."
+    summary = "Keeps the best of one state and several proposals from it."
     source = "OpenTrace, BasicSearchAlgorithm"
     params: tuple[Param, ...] = (
         NUM_STEPS,
@@ -55,7 +53,7 @@ class BasicSearch:
             "validate_examples",
             0,
             int,
-            "examples of the selection split that a step's states are compared on, a fresh sample each; 0: all",
+            "examples of the selection split that compare a step's states, a new sample in each step; 0: all",
             minimum=0,
         ),
         replace(EVAL_FREQUENCY, when={"validate_examples": OtherThan((0,))}),

@@ -17,68 +17,66 @@ if TYPE_CHECKING:
 
 
 class BeamSearch:
-    """Holds `beam_width` states. Each of them gets its own proposals, and the best of all states and proposals are the
-    next beam.
+    """Holds `beam_width` states. Each state gets its own proposals. The best states and proposals are the next beam.
 
     ### What a step does
-    A step is one depth. In the first, the beam is the start alone.
+    A step is one depth. The first beam is the start alone.
 
     1. **Expand.** Each state of the beam runs on its own minibatch of `train_batch_size` training examples. One
-       backward pass and `num_proposals` model calls follow for each state. All calls of a depth may overlap.
+       backward pass and `num_proposals` model calls follow for each state. All calls of a depth can overlap.
     2. **Score.** The states of the beam, then all proposals in order, are scored on one sample of
-       `validation_dataset_size` examples of the selection split. The sample is drawn without replacement, anew for each
-       depth.
+       `validation_dataset_size` examples of the selection split. Each depth draws a new sample, without replacement.
     3. **Select.** The `beam_width` highest means are the next beam, best first, of equal means the newest. `accepted`
-       is true for a proposal that is among them when it is judged. Later proposals may still replace it (`kept` of the
-       event `search.step`). A rejected one stays rejected.
-    4. **Judge.** Every `eval_frequency` depths the first of the beam is scored on all examples of the selection split,
-       once.
+       is true for a proposal that is among them when it is judged. Later proposals can still replace it (`kept` of the
+       event `search.step`). A rejected proposal stays rejected.
+    4. **Judge.** Every `eval_frequency` depths the first state of the beam is scored on all examples of the selection
+       split, once.
 
     After the last depth all states of the beam are judged on all examples. The final state is the best of them, of
     equal ones the newest.
 
     A depth costs up to `w·b + (w + w·p)·v` evaluations and `w·p` calls for a beam of `w`, minibatches of `b`, `p`
-    proposals and samples of `v`. Judgements are added to that.
+    proposals and samples of `v`. Judgements cost extra.
 
     ### History
-    With `max_history_size`, each prompt begins with the states that depths kept last, at most that many. Each has the
-    mean for which it was kept, in the task's units. They are in the order of their depths, and the best of a depth
-    comes last. This is `BeamsearchHistoryAlgorithm` of OpenTrace, where 10 is the default. A state that several depths
-    kept is listed for each, as their samples differ.
+    With `max_history_size`, each prompt begins with the latest kept states, at most that many. Each state has the mean
+    for which it was kept, in the task's units. They are in the order of their depths, the best state of a depth last. A
+    state that several depths kept is listed for each, as their samples differ. This is `BeamsearchHistoryAlgorithm` of
+    OpenTrace, where the default is 10.
 
     ### Where it differs from OpenTrace
     | OpenTrace (`BeamsearchAlgorithm`) | here | why |
     |---|---|---|
-    | `BeamSearch` of experimental is PrioritySearch with a memory of the beam's size | the algorithm of `BeamsearchAlgorithm` | a beam has depths; use PrioritySearch with `long_term_memory_size` for the other |
-    | of equal means the first expanded | the newest | one rule in all trainers; the search can cross a plateau |
-    | a proposal known already is scored again, and can fill the beam with copies | dropped (event `proposal.dropped`) | each place in the beam is for another state |
-    | a beam is scored again once for each time it is listed | once in a depth | |
-    | a failing evaluation is ignored | it has the task's failure score, or ends the job | nothing is silently ignored |
-    | only the final state is judged on everything | with `eval_frequency` the first of the beam is, too | a budget may end the search before the last depth |
+    | `BeamSearch` of experimental is PrioritySearch with a memory of the beam's size | the algorithm of `BeamsearchAlgorithm` | a beam has depths; for the other, use PrioritySearch with `long_term_memory_size` |
+    | of equal means the first expanded wins | the newest wins | the search can cross a plateau |
+    | scores a known proposal again; copies can fill the beam | drops it | each place in the beam is for another state |
+    | scores a beam once for each time it is listed | once in a depth | |
+    | ignores a failing evaluation | it has the task's failure score, or ends the job | no silent failures |
+    | judges only the final state on all examples | judges the first of the beam too, by `eval_frequency` | a budget can end the search before the last depth |
     | test data every `test_frequency` depths | the selection split | test data is for official scores alone |
-    | the history is appended to the feedback | it precedes the prompt | the feedback is each example's own |
+    | appends the history to the feedback | puts it before the prompt | each example has its own feedback |
     """  # noqa: E501
 
     name = "BeamSearch"
-    summary = "Keeps the best few of a beam of states and of the proposals for each of them."
+    summary = "Keeps a beam of the best states and proposals."
     source = "OpenTrace, BeamsearchAlgorithm and BeamsearchHistoryAlgorithm"
     params: tuple[Param, ...] = (
-        bound("max_depth", 2, "steps: how often the beam is expanded", aliases=("num_steps",)),
-        Param("beam_width", 3, int, "states that go on to the next depth", minimum=1),
+        bound("max_depth", 2, "steps: expansions of the beam", aliases=("num_steps",)),
+        Param("beam_width", 3, int, "states in the beam", minimum=1),
         Param("num_proposals", 4, int, "proposals for each state of the beam", minimum=1),
         TRAIN_BATCH_SIZE,
         Param(
             "validation_dataset_size",
             5,
             int,
-            "examples of the selection split that a depth's states are compared on, a fresh sample each; 0: all",
+            "examples of the selection split that compare a depth's states, a new sample in each depth; 0: all",
             minimum=0,
         ),
         Param(
             "max_history_size",
             0,
             int,
-            "states kept last, with their scores, that each prompt begins with; 0: none",
+            "latest kept states, with scores, at the start of each prompt; 0: none",
             minimum=0,
         ),
         replace(EVAL_FREQUENCY, when={"validation_dataset_size": OtherThan((0,))}),

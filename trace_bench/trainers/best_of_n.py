@@ -11,13 +11,13 @@ from trace_bench.trainers.common_params import NUM_THREADS, bound
 
 
 class BestOfN:
-    """Asks the model again and again to improve the start, and returns the best answer: what the model can do without a
-    search. An answer is never the start of another one.
+    """Asks the model repeatedly to improve the start, and returns the best answer: the result of the model without a
+    search. No answer is improved further.
 
     ### What a step does
     1. **Run.** The start runs on the next minibatch of `train_batch_size` training examples.
     2. **Propose.** One backward pass, then one model call.
-    3. **Score.** A state that is not known yet is scored on the whole selection split.
+    3. **Score.** A new state is scored on the whole selection split.
 
     A step costs up to `b + v` evaluations and one call for minibatches of `b` and `v` examples to validate on.
     """

@@ -17,7 +17,7 @@ EVAL_FREQUENCY = Param(
     "eval_frequency",
     1,
     int,
-    "steps between judgements of the leading state on all examples of the selection split; 0: at the end only",
+    "steps between judgements of the leading state on the whole selection split; 0: only at the end",
     minimum=0,
     aliases=("test_frequency",),
 )

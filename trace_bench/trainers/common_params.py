@@ -15,13 +15,13 @@ def bound(name: str, default: int, doc: str, *, aliases: tuple[str, ...] = (), *
 
 
 NUM_EPOCHS = Param(
-    "num_epochs", 0, int, "go on until this many passes over the training data are done, too", minimum=0, endless=0
+    "num_epochs", 0, int, "also continue until this many passes over the training data", minimum=0, endless=0
 )
 NUM_THREADS = Param(
     "num_threads",
     1,
     int,
-    "proposals asked for at a time; results do not depend on it",
+    "proposals requested at the same time",
     minimum=1,
     aliases=("threads",),
     changes_results=False,
@@ -30,14 +30,14 @@ VERBOSE = Param(
     "verbose",
     False,
     bool,
-    "print a line for each step to the job's stdout.log; results do not depend on it",
+    "print each step to `stdout.log`",
     changes_results=False,
 )
 UCB_CONSTANT = Param(
     "ucb_exploration_constant",
     1.0,
     float,
-    "weight of the exploration bonus, which is scaled by the spread of the means",
+    "weight of the exploration bonus, which scales with the spread of the means",
     minimum=0.0,
     aliases=("ucb_exploration_factor",),
     formerly=(1.0,),

@@ -32,48 +32,49 @@ OPERATORS = ("e1", "e2", "m1", "m2", "m3")
 
 
 class EoH:
-    """Evolves a population of programs. Each member is a program with the *thought* behind it, one sentence of the model.
+    """Evolves a population of programs. Each member is a program with the *thought* behind it, one sentence of the
+    model.
 
-    For tasks with one trainable parameter, which is code; others are refused.
+    Tasks must have one trainable parameter, which is code.
 
     ### Prompt strategies
     | strategy | shows | asks for |
     |---|---|---|
     | `i1` | nothing | a program |
     | `e1` | `parents` programs | one that is as different as possible |
-    | `e2` | `parents` programs | another one with the idea that they have in common |
+    | `e2` | `parents` programs | another one with their common idea |
     | `m1` | one program | a version that performs better |
     | `m2` | one program | other parameter settings |
-    | `m3` | one program | a simpler version, without what fits known instances too closely |
+    | `m3` | one program | a simpler version, without parts that fit known instances too closely |
 
     Programs are shown with their thoughts and scores. Parents are drawn with probability proportional to
     `1 / (r + n)`: `r` is the rank in the population, 1 for the best, and `n` is its size. Of equal scores the older
     program ranks first.
 
     ### What a step does
-    1. **Create.** The first step asks for `population_size` programs by `i1`. Each later step is a generation: every
-       strategy of `operators`, in their order, is used `population_size` times, with parents from the population at the
+    1. **Create.** The first step asks for `population_size` programs by `i1`. Each later step is a generation. Every
+       strategy of `operators`, in their order, is used `population_size` times. Parents are from the population at the
        start of the generation.
-    2. **Evaluate.** A new program is judged on all examples of the selection split. It is rejected if it fails on one, or
-       if it scores as a member of the population or an earlier program of the generation does.
-    3. **Survive.** The `population_size` programs with the highest scores go on, of equal scores the older ones. The event
-       `search.step` lists them as `kept`.
+    2. **Evaluate.** A new program is judged on all examples of the selection split. It is rejected if it fails on one,
+       or if its score equals the score of a member of the population or of an earlier program of the generation.
+    3. **Survive.** The `population_size` programs with the highest scores stay, of equal scores the older ones. The
+       event `search.step` lists them as `kept`.
 
     A step costs at most `5·N` calls and `5·N·v` evaluations for `N` programs, five strategies and `v` examples.
 
     ### Where it differs from the paper
     | paper, or the authors' implementation | here | why |
     |---|---|---|
-    | the initial population is complete | each of its programs is tried three times; while the population is empty, the next step tries again | a model that writes no program must not be asked for ever |
-    | the population is reduced after each strategy, in the code | after each generation, as in the paper | |
-    | parents are drawn with replacement | without | a program shown twice says nothing new |
-    | the thought stands in braces | before the code block | braces occur in code |
-    | prompts show no scores, in the code | show them | as those of MCTS-AHD do; the order of parents is drawn |
-    | `2·N` programs by `i1`, in the code | `N` | the size of the population |
-    | scores are rounded to five digits, in the code | are compared as they are | a task's scores have any scale |
+    | the initial population is complete | each of its programs is tried three times; while the population is empty, the next step tries again | a model that writes no program must not be asked forever |
+    | the code reduces the population after each strategy | after each generation, as in the paper | |
+    | parents are drawn with replacement | without | a program shown twice adds nothing |
+    | the thought is in braces | before the code block | braces occur in code |
+    | prompts of the code show no scores | show them | as in MCTS-AHD; the order of parents is drawn |
+    | the code asks for `2·N` programs by `i1` | `N` | the size of the population |
+    | the code rounds scores to five digits | compares exact scores | a task's scores have any scale |
 
-    Checked against a copy of the authors' code. The paper itself was not at hand: `m3`, five parents and ten members are
-    not checked. The task's initial program is step 0, and no member: the paper starts from nothing. With an
+    This was checked against a copy of the authors' code. `m3`, five parents and ten members were not checked against
+    the paper. The task's initial program is step 0 and not a member: the paper starts from nothing. With an
     [objective](config.md#objective) of dominance, scores are its weighted sums.
     """  # noqa: E501
 
@@ -83,7 +84,7 @@ class EoH:
     params: tuple[Param, ...] = (
         bound("num_steps", 5, "steps: the initial population, then one generation each"),
         Param("population_size", 10, int, "programs in the population, and uses of each strategy", minimum=1),
-        Param("parents", 5, int, "programs that e1 and e2 show", minimum=1),
+        Param("parents", 5, int, "programs shown by e1 and e2", minimum=1),
         Param("operators", list(OPERATORS), list, "strategies of a generation, in order"),
         *REQUESTS,
     )

@@ -34,67 +34,66 @@ The next version, to be written:
 class FunSearch:
     """Searches for one program with islands of programs and prompts that show two of them as versions.
 
-    For tasks with one trainable parameter, which is code; others are refused. The algorithm is that of the paper's
-    Methods and of the published implementation of its authors, with their numbers as defaults.
+    Tasks must have one trainable parameter, which is code. The algorithm follows the paper's Methods and the authors'
+    published implementation, with their numbers as defaults.
 
     ### The database
-    There are `num_islands` islands, each of which begins with the task's initial program. On an island, programs with
-    the same *signature*, that is the same scores on all examples of the selection split, are a cluster; its score is
-    the mean.
+    There are `num_islands` islands. Each begins with the task's initial program. Programs of an island with the same
+    *signature*, the scores on each example of the selection split, are a cluster. Its score is the mean.
 
     ### What a step does
-    1. **Draw** an island, each equally likely. On it, draw `functions_per_prompt` clusters with replacement (fewer where
-       it has fewer clusters), with probabilities proportional to `exp(score / T)`, `T = T0 (1 - (n mod N) / N)` for `n`
-       programs on the island, `T0` the `cluster_sampling_temperature_init`, `N` the
-       `cluster_sampling_temperature_period`. Of each, draw a program with probability proportional to
-       `exp(-(length - shortest) / (longest + 1e-6))`, lengths in characters. Scores are in the task's units and turned
-       so that higher is better: choose `T0` by what difference of scores matters.
-    2. **Ask.** The prompt shows the programs from the worst to the best, the task's function renamed to `f_v0`, `f_v1`,
-       and asks for `f_v2`. It shows no scores and no feedback. `samples_per_prompt` answers are asked for.
-    3. **Judge** each new program on all examples of the selection split. One that fails on an example is discarded
-       (`accepted` is false); others join the island that the prompt came from (`extra.island`).
-    4. **Reset.** Whenever `reset_period` samples were asked for, the half of the islands whose best programs have the
-       lowest scores is discarded. Each of them begins again with the best program (of equal ones the oldest) of a
-       surviving island that is drawn for it (event `funsearch.reset`).
+    1. **Draw** an island, each equally likely. On it, draw `functions_per_prompt` clusters with replacement, or as many
+       as it has if it has fewer. The probabilities are proportional to `exp(score / T)`, where
+       `T = T0 (1 - (n mod N) / N)` for `n` programs on the island, `T0` is `cluster_sampling_temperature_init`, and `N`
+       is `cluster_sampling_temperature_period`. From each cluster, draw a program with probability proportional to
+       `exp(-(length - shortest) / (longest + 1e-6))`, lengths in characters. Scores are in the task's units, higher is
+       better. Choose `T0` by the difference of scores that matters.
+    2. **Ask.** The prompt shows the programs from the worst to the best, with the task's function renamed to `f_v0`,
+       `f_v1`, and asks for `f_v2`. It shows no scores and no feedback. `samples_per_prompt` answers are requested.
+    3. **Judge** each new program on all examples of the selection split. A program that fails on an example is
+       discarded (`accepted` is false). Others join the island of the prompt (`extra.island`).
+    4. **Reset.** After every `reset_period` samples, the half of the islands whose best programs have the lowest scores
+       is discarded. For each of them a surviving island is drawn, and its best program (of equal ones the oldest)
+       begins the new island (event `funsearch.reset`).
 
-    A step costs `s` calls and up to `s·v` evaluations for `s` samples and `v` examples. Training examples are not used
-    where the task has validation examples: there is no feedback in the prompt. With an
-    [objective](config.md#objective) of dominance, scores are its weighted sums.
+    A step costs `s` calls and up to `s·v` evaluations for `s` samples and `v` examples. If the task has validation
+    examples, training examples are not used. With an [objective](config.md#objective) of dominance, scores are its
+    weighted sums.
 
     ### Where it differs from the paper
     | paper, or the authors' implementation | here | why |
     |---|---|---|
-    | a model that continues code | a chat model, which is asked for the next version in a code block | what providers offer |
-    | only the body of one function is written | the whole program is, with imports and helpers | a task's parameter is a whole source |
+    | a model that continues code | a chat model is asked for the next version in a code block | providers offer chat models |
+    | the model writes only the body of one function | the whole program, with imports and helpers | a task's parameter is a whole source |
     | a reset every four hours | after `reset_period` samples | a search reads no clock |
     | samplers and evaluators run in parallel | one after the other | the same job gives the same result |
     | the score of a signature is the last test's in the code, a mean in the paper | the mean | |
-    | a program that fails on some tests stays with the scores of the others in the code, is discarded in the paper | is discarded | |
-    | a program that the island holds already is stored again | an event (`proposal.dropped`), and not stored | a copy would make its cluster more likely |
+    | a program that fails on some tests keeps its other scores in the code, is discarded in the paper | is discarded | |
+    | a program that the island holds already is stored again | is dropped | a copy would make its cluster more likely |
     | a program of another island is evaluated again | joins with its known scores (event `proposal.known`) | nothing is paid for twice |
     """  # noqa: E501
 
     name = "FunSearch"
-    summary = "Keeps islands of programs, and asks for the next version of two of them."
+    summary = "Keeps islands of programs, and asks for the next version after two of them."
     source = "Romera-Paredes et al., Nature 625, 2024, doi:10.1038/s41586-023-06924-6"
     params: tuple[Param, ...] = (
         bound("num_steps", 5, "steps: one prompt each"),
         Param("samples_per_prompt", 4, int, "answers to one prompt", minimum=1),
         Param("functions_per_prompt", 2, int, "programs that a prompt shows", minimum=1),
         Param("num_islands", 10, int, "islands", minimum=1),
-        Param("reset_period", 400, int, "samples from one reset of the worse islands to the next; 0: never", minimum=0),
+        Param("reset_period", 400, int, "samples between resets of the worse islands; 0: never", minimum=0),
         Param(
             "cluster_sampling_temperature_init",
             0.1,
             float,
-            "T0: temperature of the choice of a cluster at the start of a period, in the task's units of score",
+            "T0: temperature of the cluster draw at the start of a period, in the task's units of score",
             minimum=1e-9,
         ),
         Param(
             "cluster_sampling_temperature_period",
             30_000,
             int,
-            "N: programs on an island within which the temperature falls to 0",
+            "N: programs on an island until the temperature is 0",
             minimum=1,
         ),
         *REQUESTS,

@@ -19,20 +19,20 @@ class GEPABase:
     """Reflective evolution with a Pareto front of candidates, as in the paper.
 
     The **Pareto set** is the selection split, or `pareto_subset_size` examples of it that are drawn once. The start and
-    each accepted candidate are scored on it. An iteration is a reflection, or a merge where one is due.
+    each accepted candidate are scored on it. An iteration is a reflection or a merge.
 
     **Reflection**, one model call:
 
     1. *Parent.* For each example of the Pareto set, all candidates that share the best score win it. A candidate is
        covered if, on each example that it wins, another remaining candidate wins too. Covered candidates are removed,
        the lowest mean first, of equal means the oldest. One of the others is drawn, with a probability proportional to
-       the number of examples that it wins.
+       the number of its wins.
     2. *Module.* The parent's next trainable parameter, round robin. A child continues at its parent's position (of two
-       parents, the further one). The proposal may change this parameter only. The others are inputs of the prompt, and
+       parents, the further one). The proposal can change this parameter only. The others are inputs of the prompt, and
        a value for them in the answer is ignored (event `proposal.unknown_variables`).
-    3. *Minibatch.* The next `train_batch_size` training examples of a shuffled pass. The last minibatch of a pass may
+    3. *Minibatch.* The next `train_batch_size` training examples of a shuffled pass. The last minibatch of a pass can
        have fewer. The parent runs on it, then one backward pass and one proposal follow. If the parent has the best
-       score of the task's range on each of them, no model is asked (event `proposal.skipped`).
+       score of the task's range on each example, no model is asked (event `proposal.skipped`).
     4. *Gate.* The child runs on the same minibatch. It is accepted **only if its sum is strictly better** than its
        parent's. Otherwise it is recorded as rejected, on the training split, and forgotten. If it is proposed again, it
        is tried again.
@@ -43,28 +43,28 @@ class GEPABase:
     mean is not better than either's. The newest such ancestor is used. Each parameter comes from the side that changed
     it since the ancestor. If both changed it, it comes from the side with the better mean, of equal means the newer.
     The result must be new. A pair is drawn at random from all that can be merged, and each result is tried once. The
-    merged candidate runs on at most 5 examples of the Pareto set, in equal parts where one parent is better, where the
-    other is, and where they are equal. It is accepted if its sum is not worse than the better parent's, and is then
-    scored on the whole Pareto set.
+    merged candidate runs on at most 5 examples of the Pareto set. They are divided equally among examples on which one
+    parent is better, the other is better, and both are equal. The merged candidate is accepted if its sum is not worse
+    than the better parent's. It is then scored on the whole Pareto set.
 
     **Answer**: the best mean over the whole selection split, of equal means the oldest. With a smaller Pareto set, a
     candidate that is better on it than all before is judged on the rest of the split at once, as a second line of the
-    history. The answer is the best of these, so it never rests on a sample alone.
+    history. The answer is the best of these candidates, so it never rests on a sample alone.
 
     **Cost** of a reflection with minibatches of b and a Pareto set of n: 1 call, 2b evaluations, and n if accepted.
     Cost of a merge: at most 5 evaluations, and n if accepted.
 
     **History**: the `extra` of a reflection has `module`, `parent_minibatch_score`, `minibatch_score`, `parent_wins`
-    (examples that the parent won) and `front` (candidates that could be drawn). The `extra` of a merge has `ancestor`,
-    `parent_subsample_score` (of the better parent) and `subsample_score`.
+    (number of examples that the parent won) and `front` (number of candidates in the draw). The `extra` of a merge has
+    `ancestor`, `parent_subsample_score` (of the better parent) and `subsample_score`.
 
     | | paper | OpenTrace | here |
     |---|---|---|---|
-    | acceptance | strictly better on the minibatch | every child | strictly better on the minibatch |
-    | winner of an example | all with the best score | the first of them | all with the best score |
+    | acceptance | strictly better on the minibatch | every child | as in the paper |
+    | winner of an example | all with the best score | the first of them | as in the paper |
     | covered candidates | removed | kept, with a weight of at least 1 | removed |
     | one proposal changes | one module | all parameters | one module |
-    | merge | by ancestor, not worse | a coin for each parameter, better than both | by ancestor, not worse |
+    | merge | by ancestor, not worse | a coin for each parameter, better than both | as in the paper |
     | candidates kept | all | 16 | all |
     | Pareto set | split off the training data | 24 examples | the selection split |
     | defaults | b = 3, to a budget | b = 2, 100 iterations | b = 3, 20 iterations, or to the job's budget |

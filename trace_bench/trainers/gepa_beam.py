@@ -20,14 +20,15 @@ _NUM_PROPOSALS = Param(
 
 
 class GEPABeam:
-    """GEPA-Base with a beam in place of the Pareto front: all members of the beam are parents in every iteration.
+    """[GEPA-Base](#gepa-base) with a beam in place of the Pareto front: all members of the beam are parents in every
+    iteration.
 
-    An iteration reflects on each member of the beam, the best first. Each has its next module, a minibatch of its own,
-    and `num_proposals` proposals from one backward pass. Each child has to pass the gate of GEPA-Base against its own
-    parent, on its parent's minibatch. A child that passes is scored on the Pareto set. Then the beam becomes the best
-    `beam_width` of the beam and the new candidates. They are ranked by mean over the Pareto set, then by the number of
-    its examples on which no other of them is better, then the newest first. Merges are those of GEPA-Base between two
-    members of the beam, in an iteration of their own. Answer and Pareto set are as in GEPA-Base.
+    An iteration reflects on each member of the beam, the best first. Each member has its next module, its own
+    minibatch, and `num_proposals` proposals from one backward pass. Each child must pass the gate of GEPA-Base against
+    its parent, on its parent's minibatch. A child that passes is scored on the Pareto set. Then the beam becomes the
+    best `beam_width` of the beam and the new candidates. They are ranked by mean over the Pareto set, then by the
+    number of its examples on which none of the others is better, then the newest first. A merge is an iteration of its
+    own, between two members of the beam. Answer and Pareto set are as in GEPA-Base.
 
     **Cost** of an iteration with w members, p proposals, minibatches of b and a Pareto set of n: `w·p` calls,
     `w·(p+1)·b` evaluations, and n for each accepted child. The calls overlap with `num_threads`.

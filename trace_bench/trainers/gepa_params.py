@@ -9,7 +9,7 @@ from trace_bench.trainers.common_params import NUM_THREADS, VERBOSE, bound
 
 MINIBATCH = 3
 """Examples, as in the paper."""
-ONE_AT_A_TIME = replace(NUM_THREADS, doc="proposals asked for at a time, of which there is one in each iteration here")
+ONE_AT_A_TIME = replace(NUM_THREADS, doc="no effect: an iteration has one proposal")
 
 
 def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE_AT_A_TIME) -> tuple[Param, ...]:
@@ -19,7 +19,7 @@ def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE
         bound(
             iterations,
             default,
-            "iterations: a reflection on each parent that was chosen, or one merge",
+            "iterations: a reflection on each chosen parent, or one merge",
             aliases=("gepa_iters", *(name for name in names if name != iterations)),
         ),
         *own,
@@ -27,7 +27,7 @@ def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE
             "train_batch_size",
             MINIBATCH,
             int,
-            "examples in a minibatch, on which parent and child are compared",
+            "examples in the minibatch that compares parent and child",
             minimum=1,
             aliases=("gepa_train_bs", "batch_size"),
         ),
@@ -35,7 +35,7 @@ def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE
             "merge_every",
             5,
             int,
-            "iterations from one attempt to merge two candidates to the next; 0: never",
+            "iterations between attempts to merge two candidates; 0: never",
             minimum=0,
             aliases=("gepa_merge_every",),
         ),
@@ -43,7 +43,7 @@ def gepa_params(iterations: str, default: int, *own: Param, threads: Param = ONE
             "pareto_subset_size",
             0,
             int,
-            "examples of the selection split in the Pareto set; 0: all of them",
+            "examples of the selection split in the Pareto set; 0: all",
             minimum=0,
             aliases=("gepa_pareto_subset",),
         ),

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 
 class GEPAUCB:
-    """GEPA-Base with another choice of the parent: candidates are the arms of a bandit.
+    """[GEPA-Base](#gepa-base) with another choice of the parent: candidates are the arms of a bandit.
 
     The parent is the candidate with the highest upper confidence bound, of equal bounds the newest:
 
     `mean + c * span * sqrt(ln(t + 2) / (v + 1))`
 
-    with its mean over the Pareto set, c = `ucb_exploration_constant`, t the iterations so far, v how often it was a
-    parent before, and span the highest minus the lowest mean of all candidates. All else is as in GEPA-Base: one module
-    at a time, the gate on the minibatch, merges, answer, cost.
+    `mean` is over the Pareto set, c is `ucb_exploration_constant`, t the number of iterations so far, and v the number
+    of times that the candidate was a parent. `span` is the highest minus the lowest mean of all candidates. All else is
+    as in GEPA-Base.
 
-    The `extra` of a line has the parent's bound (`parent_ucb`) and how often it had been a parent (`parent_chosen`).
+    The `extra` of a line has the parent's bound (`parent_ucb`) and the number of times it was a parent before
+    (`parent_chosen`).
 
     | | OpenTrace | here |
     |---|---|---|

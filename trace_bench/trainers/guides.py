@@ -17,11 +17,11 @@ GUIDES: Mapping[str, tuple[Param, ...]] = MappingProxyType(
     {
         DEFAULT_GUIDE: (),
         "LLMJudge": (
-            Param("instruction", "", str, "what the model is to look for; empty: what is wrong and how to correct it"),
+            Param("instruction", "", str, "instruction for the model; empty: what is wrong and how to correct it"),
             Param(
                 "show_reference", True, bool, "show the model the example's reference, which the candidate never sees"
             ),
-            Param("max_tokens", 512, int, "limit on the tokens of one judgement", minimum=1),
+            Param("max_tokens", 512, int, "token limit of a judgement", minimum=1),
         ),
     }
 )

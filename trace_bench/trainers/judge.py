@@ -24,9 +24,8 @@ _SYSTEM = (
 class LLMJudge:
     """Writes feedback on training examples with the job's model.
 
-    It replaces the task's feedback in the optimizer's prompt, and changes no score. Each judgement is one call, with a
-    slot of its own (``candidate=judge``), and is paid from the job's budget. The feedback of a candidate that failed is
-    its error, and no model is asked.
+    It replaces the task's feedback in the optimizer's prompt. Each judgement is one call with its own slot
+    (``candidate=judge``), paid from the job's budget. The feedback of a failed candidate is its error, without a call.
 
     Args:
         kwargs: as `guides.GUIDES` has them.

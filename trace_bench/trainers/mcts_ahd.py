@@ -44,59 +44,59 @@ what it prefers and what it avoids, its parameters and its structure. Answer wit
 
 
 class MCTSAHD:
-    """Searches for one program with a tree of programs: promising branches are followed, and none is discarded.
+    """Searches for one program with a tree of programs. It follows promising branches and discards none.
 
-    For tasks with one trainable parameter, which is code; others are refused. The algorithm is that of the paper and of
-    the authors' published implementation (`source/mcts.py`, `mcts_ahd.py`, `evolution_interface.py`), with their numbers
-    as defaults.
+    Tasks must have one trainable parameter, which is code. The algorithm follows the paper and the authors' published
+    implementation (`source/mcts.py`, `mcts_ahd.py`, `evolution_interface.py`), with their numbers as defaults.
 
     ### Actions
-    | action | is shown | asks for |
+    | action | shows | asks for |
     |---|---|---|
     | `i1` | nothing | a program |
     | `e1` | one program, drawn evenly, from each of 2 to 5 branches of the root | another form |
-    | `e2` | an elite program, the `r`-th best of `n` others drawn with weight `1 / (r + 1 + n)`, and the node's | the form of the node's with the ideas of the other |
+    | `e2` | the node's program and an elite one, the `r`-th best of `n` others drawn with weight `1 / (r + 1 + n)` | the form of the node's with the ideas of the other |
     | `m1`, `m2` | the node's program | new mechanisms; other parameter settings |
     | `s1` | the different programs from the root's child to the node, worst first | their helpful ideas combined |
 
     The elite set holds the `elite_size` best programs of all, of equal scores the oldest. Programs are shown with their
-    descriptions and scores. A program is asked for up to three times: until it is new, fails on no example and, for `e1`,
-    has another score than each child of the root. Then it becomes a node. It is judged on all examples of the selection
-    split, and described by the model once more, from its source (*thought alignment*).
+    descriptions and scores. A program is requested up to three times: until it is new, fails on no example and, for
+    `e1`, has another score than each child of the root. Then it becomes a node. It is judged on all examples of the
+    selection split. The model describes it again from its source (*thought alignment*).
 
     ### What a step does
-    The first step plants the tree: one program by `i1`, then programs by `e1` until `init_size` were asked for. Each
+    The first step plants the tree: one program by `i1`, then programs by `e1` until `init_size` were requested. Each
     later step:
 
     1. **Select.** From the root, go to the child with the highest `(Q - Qmin) / (Qmax - Qmin) + λ sqrt(ln(N' + 1) / N)`
-       (`N'` visits of its parent, `Qmin` and `Qmax` of all programs in the tree), until a node has no child or is
-       `max_depth` deep. `λ = exploration_weight · (1 - t / exploration_period)` after `t` programs that were asked for.
-    2. **Widen.** Each node on the way gets another child first if `floor(N^widening_exponent)` is no less than the
-       number of its children: the root by `e1`, others by `e2`.
-    3. **Expand** the node that was reached: `e2` once, `m1` and `m2` `mutations` times each, `s1` once (not where there
-       is one program on the path only).
-    4. **Back up**, after each new node: `N` of all nodes above grows by 1, their `Q` becomes the highest of their
+       until a node has no child or is `max_depth` deep. `N'` is the number of visits of its parent. `Qmin` and `Qmax`
+       are of all programs in the tree. `λ = exploration_weight · (1 - t / exploration_period)` after `t` requested
+       programs.
+    2. **Widen.** Each node on the way first gets another child if `floor(N^widening_exponent)` is at least the number
+       of its children: the root by `e1`, others by `e2`.
+    3. **Expand** the selected node: `e2` once, `m1` and `m2` `mutations` times each, `s1` once (not if the path has
+       only one program).
+    4. **Back up**, after each new node: `N` of all nodes above grows by 1, and their `Q` becomes the highest of their
        children's. A new node has `N = 1` and its score for `Q`.
 
-    A step costs at most `(2 + 2·m + d)·3` programs for `m` mutations and a path of `d` nodes, of `v` evaluations each,
-    and a call for each of them and for each description.
+    A step costs at most `(2 + 2·m + d)·3` programs for `m` mutations and a path of `d` nodes. A program costs `v`
+    evaluations and a call. A description costs a call.
 
     ### Where it differs from the paper
     | paper, or the authors' implementation | here | why |
     |---|---|---|
-    | `λ` decays over all evaluations of the run | over `exploration_period` | a larger budget only goes on with the same search |
-    | a program is described before it is evaluated | once it is a node | the description of others is never used |
-    | planting goes on until there are `init_size` programs | each of them is tried three times; while the tree is empty, the next step plants again | a model that writes no program must not be asked for ever |
-    | a description is asked for at temperature 0 | at that of all calls | not every model takes 0 |
-    | the parents of `e1` are drawn with replacement, in the code | without | a program shown twice says nothing new |
+    | `λ` decays over all evaluations of the run | over `exploration_period` | a larger budget only continues the same search |
+    | a program is described before it is evaluated | once it is a node | other descriptions are never used |
+    | planting continues until there are `init_size` programs | each of them is tried three times; while the tree is empty, the next step plants again | a model that writes no program must not be asked forever |
+    | a description has temperature 0 | the temperature of all calls | not every model takes 0 |
+    | the code draws the parents of `e1` with replacement | without | a program shown twice adds nothing |
     | a program is a copy if the elite set holds it | if the search knows it, the initial program included | a state is not paid for twice |
-    | widens for more than the number of children, in the code | for no less, as in the paper | |
-    | `Qmin` and `Qmax` begin at 0 and -10000, in the code | are those of the tree | scores may have any sign |
+    | the code widens for more than the number of children | for at least as many, as in the paper | |
+    | in the code `Qmin` and `Qmax` begin at 0 and -10000 | are those of the tree | scores can have any sign |
     | a time-out ends an action | counts as a failure, after which the model is asked again | |
-    | scores are rounded to five digits | are compared as they are | a task's scores have any scale |
-    | the design idea stands in braces | before the code block | braces occur in code |
+    | scores are rounded to five digits | are exact | a task's scores have any scale |
+    | the design idea is in braces | before the code block | braces occur in code |
 
-    The task's initial program is step 0, and no node of the tree: the paper starts from nothing. With an
+    The task's initial program is step 0, and not a node of the tree: the paper starts from nothing. With an
     [objective](config.md#objective) of dominance, scores are its weighted sums.
     """  # noqa: E501
 
@@ -105,16 +105,16 @@ class MCTSAHD:
     source = "Zheng, Xie, Wang, Hooi, ICML 2025, arXiv:2501.08603"
     params: tuple[Param, ...] = (
         bound("num_steps", 5, "steps: planting the tree, then one selection and expansion each"),
-        Param("init_size", 4, int, "programs that are planted below the root", minimum=1),
+        Param("init_size", 4, int, "programs planted below the root", minimum=1),
         Param("elite_size", 10, int, "programs in the elite set", minimum=1),
-        Param("mutations", 2, int, "how often m1 and m2 are each taken in an expansion", minimum=0),
-        Param("max_depth", 10, int, "depth of a node below which selection does not go", minimum=1),
+        Param("mutations", 2, int, "uses of m1 and of m2 in an expansion", minimum=0),
+        Param("max_depth", 10, int, "largest depth of selection", minimum=1),
         Param("exploration_weight", 0.1, float, "weight of the exploration bonus at the start", minimum=0.0),
         Param(
             "exploration_period",
             1000,
             int,
-            "programs asked for until the exploration weight has fallen to 0; 0: it does not fall",
+            "requested programs until the exploration weight is 0; 0: it is constant",
             minimum=0,
         ),
         Param("widening_exponent", 0.5, float, "exponent of progressive widening", minimum=0.0, maximum=1.0),

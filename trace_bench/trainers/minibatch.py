@@ -16,50 +16,50 @@ if TYPE_CHECKING:
 
 
 class Minibatch:
-    """Holds one state. Each minibatch of feedback turns it into the next one, as in stochastic gradient descent.
+    """Holds one state. Each minibatch of feedback changes it, as in stochastic gradient descent.
 
     ### What a step does
     1. **Run.** The state runs on the next minibatch: `train_batch_size` training examples, from a permutation that is
-       drawn anew in each epoch. Its scores there are a line of the history (split `train`, the step's number).
+       drawn again in each epoch. Its scores there are a line of the history (split `train`, the step's number).
     2. **Propose.** One backward pass of the whole minibatch, one model call.
     3. **Move on.** The proposal is the next state. With `ensure_improvement` it is first scored on the *same*
-       minibatch, which is a line of its own. It is then the next state only if
+       minibatch, a line of its own. It is then the next state only if
        `mean(proposal) − mean(state) > improvement_threshold`, where higher is better. With the default of 0 an equal
-       one is rejected.
+       proposal is rejected.
     4. **Judge.** Every `eval_frequency` steps, and after the last, the state is scored on all examples of the selection
        split, once. Only judged states can become the best state.
 
-    A proposal without a change leaves the state as it is. A proposal that equals an earlier state returns to it (event
-    `proposal.known`). Only the minibatches are random. The final state is the last one. The best state is the best one
-    judged.
+    A proposal without a change does not change the state. A proposal that equals an earlier state returns to it (event
+    `proposal.known`). Only the minibatches are random. The final state is the last one. The best state is the best
+    judged one.
 
-    A step costs `b` evaluations and one call for minibatches of `b`. With `ensure_improvement` it costs up to `b` more.
-    A judgement costs one evaluation for each example of the selection split.
+    A step costs `b` evaluations and one call for minibatches of `b`. `ensure_improvement` adds up to `b`. A judgement
+    costs one evaluation for each example of the selection split.
 
     ### Where it differs from OpenTrace
     | OpenTrace (`MinibatchAlgorithm`) | here | why |
     |---|---|---|
-    | `ensure_improvement` accepts what is better than the old score *minus* the threshold | plus the threshold | a threshold is the required improvement |
+    | `ensure_improvement` accepts a score above the old one *minus* the threshold | plus the threshold | a threshold is the required improvement |
     | `ensure_improvement` is on in some versions, off in others | off by default | the plain algorithm has no such check |
     | judges on test data | on the selection split | test data is for official scores alone |
-    | `num_epochs` 1 | `num_steps` 5, and more of them with `num_epochs` | one rule for all trainers: equal steps for data of any size |
-    | the last state is the result | the best judged one is reported beside it | |
-    | scores every judgement anew | a state that was judged is not judged again | it costs evaluations and gives the same score |
+    | `num_epochs` 1 | `num_steps` 5, more with `num_epochs` | one rule for all trainers: equal steps for data of any size |
+    | the last state is the result | the best judged one is also reported | |
+    | scores every judgement again | judges a state once | a second judgement gives the same score |
     """  # noqa: E501
 
     name = "Minibatch"
-    summary = "Goes on with the proposal of each minibatch, or only if it is better there."
+    summary = "Moves to the proposal of each minibatch, always or only if it is better there."
     source = "OpenTrace, MinibatchAlgorithm; Cheng, Nie, Swaminathan: Trace, arXiv:2406.16218"
     params: tuple[Param, ...] = (
         NUM_STEPS,
         NUM_EPOCHS,
         TRAIN_BATCH_SIZE,
-        Param("ensure_improvement", False, bool, "go on only with a proposal that is better on the same minibatch"),
+        Param("ensure_improvement", False, bool, "reject a proposal that is not better on the same minibatch"),
         Param(
             "improvement_threshold",
             0.0,
             float,
-            "how much better, in units of the score; must be exceeded",
+            "improvement that must be exceeded, in units of the score",
             minimum=0.0,
             when={"ensure_improvement": (True,)},
         ),

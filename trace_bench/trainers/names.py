@@ -73,14 +73,14 @@ remedy."""
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {
         "AggregatedUpdate": (
-            "asks for one update for each example and has a model merge them; use Minibatch, which writes one prompt "
-            "for all examples of a minibatch"
+            "requests one update for each example, and a model merges them; use Minibatch, which writes one prompt for "
+            "all examples of a minibatch"
         ),
         "PrioritySearch_with_Regressor": (
             "ranks candidates by a regressor over embeddings; use PrioritySearch, which ranks them by their scores, or "
             "POLCA"
         ),
-        "SearchTemplate": "is the base class of OpenTrace's searches, and no trainer; use PrioritySearch",
+        "SearchTemplate": "is the base class of OpenTrace's searches, not a trainer; use PrioritySearch",
     }
 )
 """Names that configs of other frameworks use, and why they are not available here."""

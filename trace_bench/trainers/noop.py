@@ -8,9 +8,9 @@ from trace_bench.trainers.base import Param, Search, State, Step
 
 
 class NoOp:
-    """The start is evaluated once, as before any search: on the validation split, or on the training split where a task
-    has no validation data. It is recorded as step 0, candidate `seed`, and returned unchanged: the baseline that a
-    search has to beat, and the cheapest check that a task builds and scores.
+    """Evaluates the start once, as before any search: on the validation split, or on the training split of a task
+    without validation data. It is recorded as step 0, candidate `seed`, and returned unchanged. This is the baseline
+    that a search has to beat, and the cheapest check that a task builds and scores.
     """
 
     name = "NoOp"

@@ -13,11 +13,9 @@ from trace_bench.trainers.base import OtherThan, Param
 
 DEFAULT_OPTIMIZER = "OptoPrime"
 
-_MAX_TOKENS = Param("max_tokens", 4096, int, "limit on the tokens of one answer", minimum=1)
-_MAX_TOKENS_V2 = Param("max_tokens", 8192, int, "limit on the tokens of one answer", minimum=1)
-_OBJECTIVE = Param(
-    "objective", "", str, "instruction in place of the problem's own objective; empty: the problem's own"
-)
+_MAX_TOKENS = Param("max_tokens", 4096, int, "token limit of an answer", minimum=1)
+_MAX_TOKENS_V2 = Param("max_tokens", 8192, int, "token limit of an answer", minimum=1)
+_OBJECTIVE = Param("objective", "", str, "instruction in place of the problem's objective; empty: the problem's")
 _TEMPERATURE = Param(
     "temperature",
     None,
@@ -30,15 +28,15 @@ _ANCESTORS = Param(
     "memory_size",
     0,
     int,
-    "past (variables, feedback) pairs of a candidate's ancestors shown in the prompt",
+    "past (variables, feedback) pairs of a candidate's ancestors in the prompt",
     minimum=0,
 )
-_ORDER = "which pairs those are: score, the best ones, the best of them last; time, the latest ones, oldest first"
+_ORDER = "choice of pairs: score, the best ones, best last; time, the latest ones, oldest first"
 _MAX_VALUE_CHARS = Param(
     "max_value_chars",
     2000,
     int,
-    "longer values are clipped in the prompt; the variables that may change never are",
+    "longest value in the prompt, others are clipped; trainable variables are never clipped",
     minimum=1,
 )
 
@@ -69,10 +67,9 @@ _INFOS = (
         params=(_ANCESTORS, _MAX_TOKENS, _OBJECTIVE, _TEMPERATURE),
         entry="trace_bench.trainers.optimizer_optoprime:OptoPrime",
         doc="""\
-The prompt shows the minimal graph from parameters to result as a pseudo-program (instruction, code, documentation,
-variables, constraints, inputs, values in between, outputs, feedback), with the text of trace-opt 0.1.3.8. The model
-answers `{"reasoning", "answer", "suggestion": {variable: value}}`. A proposal costs one call. `docs/design/graph.md`
-lists the differences from trace-opt's own handling, and their reasons.
+The prompt shows the minimal graph from parameters to result as a pseudo-program, with the text of trace-opt 0.1.3.8:
+instruction, code, documentation, variables, constraints, inputs, intermediate values, outputs and feedback. The model
+answers `{"reasoning", "answer", "suggestion": {variable: value}}`. A proposal costs one call.
 """,
     ),
     OptimizerInfo(
@@ -83,13 +80,13 @@ lists the differences from trace-opt's own handling, and their reasons.
             _ANCESTORS,
             _MAX_TOKENS,
             _OBJECTIVE,
-            Param("num_responses", 5, int, "answers for one proposal, of which one is chosen", minimum=1),
+            Param("num_responses", 5, int, "answers for one proposal; one is chosen", minimum=1),
             Param(
                 "generation_technique",
                 "temperature_variation",
                 str,
-                "what the prompt of a later call adds: temperature_variation, nothing; self_refinement, the answer "
-                "before it, to improve; iterative_alternatives, all answers before it, to differ from",
+                "addition to the prompt of a later call: temperature_variation, none; self_refinement, the previous "
+                "answer, to improve; iterative_alternatives, all previous answers, to differ from",
                 choices=("temperature_variation", "self_refinement", "iterative_alternatives"),
                 when={"num_responses": OtherThan((1,))},
             ),
@@ -97,8 +94,8 @@ lists the differences from trace-opt's own handling, and their reasons.
                 "selection_technique",
                 "best_of_n",
                 str,
-                "how one is chosen: best_of_n, by the model, in one more call; majority, the most frequent state; "
-                "last, the last usable answer",
+                "choice: best_of_n, by the model, in one more call; majority, the most frequent state; last, the "
+                "last usable answer",
                 choices=("best_of_n", "majority", "last"),
                 when={"num_responses": OtherThan((1,))},
             ),
@@ -106,7 +103,7 @@ lists the differences from trace-opt's own handling, and their reasons.
                 "max_temperature",
                 1.3,
                 float,
-                "sampling temperature of the first call; with the other techniques, of each",
+                "sampling temperature of the first call, or of each with the other techniques",
                 minimum=0.0,
                 maximum=2.0,
             ),
@@ -114,7 +111,7 @@ lists the differences from trace-opt's own handling, and their reasons.
                 "min_temperature",
                 0.0,
                 float,
-                "sampling temperature of the last call; in between it falls evenly",
+                "sampling temperature of the last call; it falls evenly",
                 minimum=0.0,
                 maximum=2.0,
                 when={"generation_technique": ("temperature_variation",)},
@@ -123,11 +120,10 @@ lists the differences from trace-opt's own handling, and their reasons.
         entry="trace_bench.trainers.optimizer_optoprime:OptoPrimeMulti",
         doc="""\
 Sends OptoPrime's prompt `num_responses` times for one proposal. With `temperature_variation` the `i`-th of `n` calls,
-from `i = 0`, has the temperature `max - i * (max - min) / (n - 1)`. With the other techniques all have
-`max_temperature`. Unusable answers are left out, and each is an event. Nothing is chosen if the usable ones propose
-fewer than two different states. A proposal costs `num_responses` calls, and one more if the model chooses (at
-temperature 0). Of equally frequent states the one that was proposed first is taken. If the model's choice cannot be
-read, the last one is taken.
+from `i = 0`, has the temperature `max - i * (max - min) / (n - 1)`. With the other techniques all calls have
+`max_temperature`. Unusable answers are events and are left out. There is no choice if the usable ones propose fewer
+than two different states. A proposal costs `num_responses` calls, and one more if the model chooses (at temperature 0).
+Of equally frequent states the first proposed one is taken. If the model's choice cannot be read, the last one is taken.
 
 | trace-opt 0.1.3.8 | here | why |
 |---|---|---|
@@ -138,14 +134,14 @@ read, the last one is taken.
     ),
     OptimizerInfo(
         name="OPRO",
-        summary="Shows what was tried in the whole search and what came of it, and no graph; one call.",
+        summary="Shows the search's attempts with their results, and no graph; one call.",
         source="Yang et al.: Large Language Models as Optimizers, arXiv:2309.03409; trace-opt 0.1.3.8",
         params=(
             Param(
                 "memory_size",
                 20,
                 int,
-                "(variables, feedback) pairs of the search shown in the prompt, the candidate's own among them",
+                "(variables, feedback) pairs of the search in the prompt, including the candidate's own",
                 minimum=1,
             ),
             Param("memory_order", "score", str, _ORDER, choices=("score", "time")),
@@ -156,15 +152,15 @@ read, the last one is taken.
         entry="trace_bench.trainers.optimizer_opro:OPRO",
         doc="""\
 The prompt has the objective and pairs of variables and feedback, each with the minibatch's score, with the text of
-trace-opt 0.1.3.8. A pair is added each time the search explores a candidate on a minibatch, in that order, so results
-do not depend on threads. The explored candidate is always the last pair. A value that a proposal leaves out is taken
-from it. Scores of different minibatches are compared without correction. Of equal ones the later counts as the better.
-The answer is `{"suggestion": {variable: value}}`. A proposal costs one call.
+trace-opt 0.1.3.8. Each time the search explores a candidate on a minibatch, it adds a pair, in that order. The explored
+candidate is always the last pair. A variable without a proposed value keeps that candidate's value. Scores of different
+minibatches are compared without correction. Of equal ones the later counts as the better. The answer is
+`{"suggestion": {variable: value}}`. A proposal costs one call.
 
 | trace-opt 0.1.3.8 | the paper | here |
 |---|---|---|
 | all pairs, in order of time | the 20 best, ascending | the `memory_size` best, or latest (`memory_order`) |
-| of one optimizer | all scored candidates | all explored candidates, as one that was only scored has no feedback |
+| pairs of one optimizer | all scored candidates | all explored candidates: others have no feedback |
 | no types, no constraints | in the task's description | a list of both, as a value that breaks one is rejected |
 """,
     ),
@@ -177,8 +173,8 @@ The answer is `{"suggestion": {variable: value}}`. A proposal costs one call.
                 "memory_size",
                 0,
                 int,
-                "past values of a variable shown when it is rewritten (the paper's momentum), of the candidate's "
-                "ancestors",
+                "past values of a variable, from the candidate's ancestors, in the prompt for its new value (the "
+                "paper's momentum)",
                 minimum=0,
             ),
             _MAX_TOKENS,
@@ -188,13 +184,13 @@ The answer is `{"suggestion": {variable: value}}`. A proposal costs one call.
         entry="trace_bench.trainers.optimizer_textgrad:TextGrad",
         doc="""\
 Feedback enters at the response to each example, and goes back through the graph as text. For each edge towards a
-variable, one call asks how the value at its lower end should change. Several such criticisms of one value in between
-are merged by another call. At the end each variable with criticism is rewritten in one call that shows all of it. The
-new value is between `<IMPROVED_VARIABLE>` tags. Prompts are those of trace-opt 0.1.3.8. A proposal costs `E + M + V`
-calls for `E` edges, `M` values in between with several criticisms, and `V` variables. That is 2 for a problem without
-an agent and a minibatch of one, and 11 for two operators in a row and a minibatch of three. OptoPrime costs 1, so a
-budget of calls gives this optimizer fewer proposals. Each call is an attempt (`attempt=0, 1, …`) in the proposal's
-slot. A criticism that is no text is an event, and its edge is left out.
+variable, one call asks how the value at its lower end should change (a criticism). Another call merges several
+criticisms of one intermediate value. At the end each variable with criticism is rewritten in one call that shows all of
+it. The new value is between `<IMPROVED_VARIABLE>` tags. Prompts are those of trace-opt 0.1.3.8. A proposal costs
+`E + M + V` calls for `E` edges, `M` intermediate values with several criticisms, and `V` variables. That is 2 for a
+problem without an agent and a minibatch of one, and 11 for two operators in a row and a minibatch of three. Each call
+is an attempt (`attempt=0, 1, …`) in the proposal's slot. A criticism without text is an event, and its edge is left
+out.
 
 | trace-opt 0.1.3.8 | here | why |
 |---|---|---|
@@ -213,12 +209,12 @@ slot. A criticism that is no text is an event, and its edge is left out.
         params=(_ANCESTORS, _MAX_TOKENS_V2, _OBJECTIVE, _TEMPERATURE, _MAX_VALUE_CHARS),
         entry="trace_bench.trainers.optimizer_tags:OptoPrimeV2",
         doc="""\
-The prompt has the sections of OptoPrime's, with values between tags. The answer is between tags, too:
+The prompt has the sections of OptoPrime's, with values between tags. The answer is also between tags:
 `<reasoning>…</reasoning>`, then for each changed variable `<variable><name>…</name><value>…</value></variable>`. Code
 needs no escaping, so fewer answers are lost than with JSON. A proposal costs one call. Entities are not resolved, and a
-value ends where `</value>` is followed by `</variable>`. Empty lines around a value, spaces around a value of one line,
-and one CDATA section are removed. `memory_size` and `max_value_chars` (`initial_var_char_limit` there) are as in
-OpenTrace. Variables that may change are shown in full, as rewriting would lose what was cut off.
+value ends at a `</value>` before `</variable>`. Empty lines around a value, spaces around a value of one line, and one
+CDATA section are removed. `memory_size` and `max_value_chars` (there `initial_var_char_limit`) are as in OpenTrace.
+Trainable variables are shown in full, as a rewrite would lose the clipped part.
 """,
     ),
     OptimizerInfo(
@@ -230,7 +226,7 @@ OpenTrace. Variables that may change are shown in full, as rewriting would lose 
                 "memory_size",
                 5,
                 int,
-                "past (variables, feedback) pairs of the search shown in the prompt, besides the candidate's own",
+                "past (variables, feedback) pairs of the search in the prompt, besides the candidate's own",
                 minimum=0,
             ),
             Param("memory_order", "time", str, _ORDER, choices=("score", "time")),
@@ -242,8 +238,8 @@ OpenTrace. Variables that may change are shown in full, as rewriting would lose 
         entry="trace_bench.trainers.optimizer_tags:OPROv2",
         doc="""\
 The prompt has an instruction, past solutions with their feedback, the candidate's variables in full, and its feedback.
-The answer is as with OptoPrimeV2. Past solutions are from the whole search, as with OPRO, and by default the latest
-five pairs, as in OpenTrace. A proposal costs one call.
+The answer is as with OptoPrimeV2. Past solutions are from the whole search, as with OPRO: by default the latest five
+pairs, as in OpenTrace. A proposal costs one call.
 """,
     ),
 )

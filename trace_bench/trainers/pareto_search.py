@@ -17,43 +17,42 @@ Example = tuple[str, str]
 
 
 class ParetobasedPS:
-    """PrioritySearch that explores candidates which are best on some example, instead of those that are best on
-    average. So a candidate that alone solves one example gets children, even if its mean is low. It follows
-    `ParetobasedPS` of OpenTrace (experimental), whose idea is GEPA's (Agrawal et al., arXiv:2507.19457).
+    """PrioritySearch that explores the candidates with the best score on some example, instead of the best average. A
+    candidate that alone solves one example gets children, even if its mean is low. The idea is GEPA's.
 
     ### Which candidates are explored
     Each example of the selection split has a *best set*: all candidates of the memory that share the highest mean score
     on it. `W(c)` is the set of examples whose best set contains `c`.
 
     1. Candidates with an empty `W` are removed.
-    2. `b` is removed if there is an `a` with `W(b) ⊊ W(a)`: `a` is best where `b` is, and on another example too.
+    2. `b` is removed if there is an `a` with `W(b) ⊊ W(a)`: `a` is best on all examples of `b`, and on another one.
        Candidates with equal `W` do not remove each other. The remaining ones are the front.
-    3. If the front has more than `num_candidates`, `front_selection` chooses:
+    3. If the front has more than `num_candidates`, `front_selection` chooses. A smaller front is explored in full.
 
-    | `front_selection` | which |
+    | `front_selection` | chosen candidates |
     |---|---|
-    | `mean` | those of highest mean score, of equal ones the newest |
+    | `mean` | the highest mean scores, of equal ones the newest |
     | `wins` | drawn without replacement, `c` with weight `\\|W(c)\\|`, by the job's seed |
 
     With `validation_batch` a candidate counts only on the examples on which it was scored.
 
-    A front smaller than `num_candidates` is explored as it is. Minibatches, proposals, evaluation, memories, answer and
-    cost are those of [PrioritySearch](#prioritysearch). A memory of limited size forgets by the mean score. The
-    priority has no other use here, so there is no `score_function`.
+    Minibatches, proposals, evaluation, memories, answer and cost are those of [PrioritySearch](#prioritysearch). A
+    memory of limited size forgets by the mean score. The priority has no other use here, so there is no
+    `score_function`.
 
-    `search.step` is preceded by an event `search.front` with the front and the number of examples that each member
-    wins. `front_size` in a step's `extra` is the size of the front that its parent was taken from.
+    Before `search.step`, an event `search.front` has the front and the number of examples that each member wins.
+    `front_size` in a step's `extra` is the size of the front of its parent.
 
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | best sets over the training inputs; a candidate that never saw one has 0 there | over the selection split, on which all candidates were scored | a missing score is not a score of 0 |
-    | inputs that are equal count once | each example counts | two examples may differ in their reference alone |
+    | best sets over the training inputs; a candidate without a score on one has 0 there | over the selection split, on which all candidates were scored | a missing score is not a score of 0 |
+    | equal inputs count once | each example counts | two examples can differ in their reference alone |
     | the front is cut off by mean score | the same by default; `wins` draws as GEPA does | |
     """  # noqa: E501  # rows of tables
 
     name = "ParetobasedPS"
-    summary = "PrioritySearch that explores the candidates which are best on some example."
+    summary = "PrioritySearch that explores candidates with the best score on some example."
     source = "OpenTrace (experimental), ParetobasedPS; Agrawal et al.: GEPA, arXiv:2507.19457"
     params: tuple[Param, ...] = (
         *LOOP,
@@ -62,7 +61,7 @@ class ParetobasedPS:
             "front_selection",
             "mean",
             str,
-            "how a front larger than num_candidates is reduced: to the highest mean scores, or drawn by wins",
+            "reduction of a front larger than `num_candidates`: highest mean scores, or a draw by wins",
             choices=("mean", "wins"),
         ),
         *VALIDATE_AGAIN,

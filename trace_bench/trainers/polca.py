@@ -20,54 +20,52 @@ SUMMARY_TOKENS = 4096
 
 
 class POLCA:
-    """[PrioritySearch](#prioritysearch) with two additions: a child that is near to known candidates is dropped before
-    it is evaluated (an *epsilon-net*), and a model summarizes the results of candidates for the prompts of the next
-    proposals (a *summarizer*). Source: Ren, Nie, Xie, Cheng: POLCA, arXiv:2603.14769. With `epsilon` 0 and without
-    `use_summarizer` it is PrioritySearch.
+    """[PrioritySearch](#prioritysearch) with two additions. An *epsilon-net* drops a child near to known candidates
+    before it is evaluated. A *summarizer*, a model call, summarizes the results of candidates for the prompts of the
+    next proposals. With `epsilon` 0 and without `use_summarizer` it is PrioritySearch.
 
     ### The epsilon-net
-    When all children of a step have been proposed, the net consists of the candidates in the memories and the explored
-    ones. Then children join the net one after the other. The next is the child whose distance to the nearest member of
-    the net is largest, of equal ones the earlier. It joins if that distance is more than `epsilon`. Otherwise this
-    child and all remaining ones are dropped (event `proposal.dropped` with the reason `near`, the nearest candidate and
-    the distance). Children that joined are evaluated in slot order. `distance` in their `extra` is their distance when
-    they joined, and `accepted` is true.
+    After all children of a step are proposed, the net consists of the candidates in the memories and the explored ones.
+    Then children join the net one after the other. The next is the child whose distance to the nearest member of the
+    net is largest, of equal ones the earlier. It joins if that distance is more than `epsilon`. Otherwise this child
+    and all remaining ones are dropped (event `proposal.dropped` with the reason `near`, the nearest candidate and the
+    distance). Children that joined are evaluated in slot order. `distance` in their `extra` is their distance when they
+    joined, and `accepted` is true.
 
-    | `embedding_model` | the distance of two candidates |
+    | `embedding_model` | distance of two candidates |
     |---|---|
-    | `none` | from 0 (equal) to 1, the largest of all trainable parameters. Each has the form `x / (x + s)`. A number: x is the difference, s 1 % of the width of its bounds, or without bounds of the larger magnitude. Code: x is the number of changed tokens, s is 4; comments and layout do not count, and where only numbers changed, the largest of their distances counts. Text: x is the number of changed words, s 10 % of the words |
-    | `job` | the L2 distance of embeddings of `name: value`, one parameter after the other. The job's model answers on `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A model that answers chats alone fails the job with a sentence |
+    | `none` | from 0 (equal) to 1, the largest of all trainable parameters. Each has the form `x / (x + s)`. Number: x is the difference, s 1 % of the width of its bounds, or without bounds of the larger magnitude. Code: x is the number of changed tokens, s is 4; comments and layout do not count, and if only numbers changed, the largest of their distances counts. Text: x is the number of changed words, s 10 % of the words |
+    | `job` | the L2 distance of embeddings of `name: value`, one parameter after the other. The job's model must answer on `/v1/embeddings`, in one call for each step (slot `step=3;candidate=embedding`), with its cost. A chat-only model fails the job with a message |
 
-    So with the default `epsilon` of 0.1 a number must move by 0.11 % of its range, a program must change by a token or
-    by 0.11 % in a number, and a text by more than 1 % of its words.
+    With the default `epsilon` of 0.1 a number must move by more than 0.11 % of its range, a program must change by a
+    token or by 0.11 % in a number, and a text by more than 1 % of its words.
 
     ### The summarizer
-    With `use_summarizer`, one model call is made before a step if the last summary is at least `summary_frequency`
-    steps old (slot `step=3;candidate=summary`). The prompt has the summary so far and at most five candidates that no
-    summary has described yet, drawn with the job's seed. Each is shown with its parameters and its best and worst
-    rollout on *training* examples (input, score, feedback). The text between `<summary>` and `</summary>` in the answer
-    goes into the prompts of all proposals until the next summary. An answer without such a text is the event
-    `summary.unusable`, and the summary before stays. No call is made if there is no such candidate. This is so in the
-    first step of a task with validation data, as no candidate has run on a training example. The event `search.summary`
-    has the text.
+    With `use_summarizer`, one model call precedes a step if the last summary is at least `summary_frequency` steps old
+    (slot `step=3;candidate=summary`). The prompt has the previous summary and at most five candidates that no summary
+    has described yet, drawn with the job's seed. Each is shown with its parameters and its best and worst rollout on
+    *training* examples (input, score, feedback). The text between `<summary>` and `</summary>` in the answer goes into
+    the prompts of all proposals until the next summary. The event `search.summary` has the text. An answer without such
+    a text is the event `summary.unusable`, and the previous summary stays. No call is made without such a candidate, as
+    in the first step of a task with validation data: no candidate has run on a training example.
 
     A step costs as much as one of PrioritySearch, without the evaluations of dropped children, plus at most one
-    embedding call and one summary. If a budget ends while children are proposed, the children before that are still
-    compared and evaluated, as far as the budget allows.
+    embedding call and one summary. If a budget ends during the proposals, the earlier children are still compared and
+    evaluated, as far as the budget allows.
 
     ### Where it differs from the paper and from OpenTrace
     | paper, OpenTrace (experimental) | here | why |
     |---|---|---|
-    | embeddings of a Gemini model | the distance of values, or embeddings of the job's own model | one job has one model, as the model is part of the job's identity |
-    | the summarizer may be another model than the optimizer's | the job's | the same |
-    | summaries are about rollouts on validation data, too | training data alone | examples that select candidates must not teach them |
-    | one rollout with a score above 0 and one below or at it, drawn | the best and the worst | scores have no common zero |
-    | the summary is made after the step's minibatches ran | before | a prompt is written while its graph exists |
-    | an error of the model is ignored | a provider's failure fails the job; an unusable answer is an event | an outage is not a part of a search |
+    | embeddings of a Gemini model | the distance of values, or embeddings of the job's own model | a job has one model, part of its identity |
+    | the summarizer can use another model than the optimizer | the job's model | the same |
+    | summaries also cover rollouts on validation data | training data alone | examples that select candidates must not teach them |
+    | draws one rollout with a score above 0 and one at or below 0 | the best and the worst | scores have no common zero |
+    | makes the summary after the step's minibatches ran | before | a prompt is written while its graph exists |
+    | ignores an error of the model | a provider's failure fails the job; an unusable answer is an event | an outage is not a part of a search |
     """  # noqa: E501  # rows of tables
 
     name = "POLCA"
-    summary = "PrioritySearch that drops children too near to others, and sums up the search for the optimizer."
+    summary = "PrioritySearch that drops children too near to others, and summarizes the search for the optimizer."
     source = "Ren, Nie, Xie, Cheng: POLCA, arXiv:2603.14769; OpenTrace (experimental), POLCA"
     params: tuple[Param, ...] = (
         *LOOP,
@@ -78,23 +76,23 @@ class POLCA:
             "epsilon",
             0.1,
             float,
-            "distance that a child must have from every candidate there; 0: no filter, no embedding",
+            "distance that a child must exceed from each member of the net; 0: no filter, no embedding",
             minimum=0.0,
         ),
         Param(
             "embedding_model",
             "none",
             str,
-            "what turns a candidate into a vector: none, which compares values, or the job's model",
+            "distance of candidates: of their values (none), or of embeddings by the job's model",
             choices=("none", "job"),
             when={"epsilon": OtherThan((0,))},
         ),
-        Param("use_summarizer", False, bool, "a model summarizes results of candidates for the prompts of proposals"),
+        Param("use_summarizer", False, bool, "add a model's summary of results to the prompts of proposals"),
         Param(
             "summary_frequency",
             1,
             int,
-            "steps from one summary to the next, at least",
+            "least number of steps between summaries",
             minimum=1,
             when={"use_summarizer": (True,)},
         ),

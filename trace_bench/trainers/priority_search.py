@@ -10,32 +10,29 @@ from trace_bench.trainers.priority_engine import LOOP, MEMORY, RANKING, RUNNING,
 
 class PrioritySearch:
     """Keeps every candidate in a priority queue, explores the best of them, and asks an optimizer for several children
-    of each. It follows the core of POLCA (Ren, Nie, Xie, Cheng, arXiv:2603.14769) and `PrioritySearch` of OpenTrace
-    (experimental).
+    of each. It follows the core of POLCA.
 
     ### What a step does
-    1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and those of
-       highest priority after it, `num_candidates` together. In the first step there is only the start, `seed`.
+    1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and then the
+       highest priorities, `num_candidates` together. In the first step there is only the start, `seed`.
     2. **Run.** Each of them runs on the same `num_batches` minibatches of `train_batch_size` examples, drawn without
-       replacement from a permutation of the training data. The permutation is drawn anew in each epoch. A candidate
-       that fails on an example gets the task's failure score for it, and the error's text is the feedback.
+       replacement from a permutation of the training data. Each epoch draws a new permutation.
     3. **Propose.** For each candidate and minibatch: one backward pass through the graph of the whole minibatch, then
-       `num_proposals` model calls with the prompt made from it. A value that a proposal leaves out is its parent's. A
-       proposal without a change, or that equals a known state, is dropped (event `proposal.dropped`).
+       `num_proposals` model calls with the prompt made from it. A variable without a proposed value keeps its parent's.
+       A proposal without a change, or that equals a known state, is dropped.
     4. **Evaluate.** Children are scored on the whole selection split, or with `validation_batch` on a
-       [sample](#samples-of-the-selection-split) of it. Each is one line of `state_history.jsonl`, named by its place in
-       the search: `s3.c0.p1` is step 3, explored candidate 0, proposal 1 (`s3.c0.b1.p1` with several minibatches).
-    5. **Rank.** Explored candidates and children go into the memory with their priority. Then the memory forgets all
-       but the `long_term_memory_size` candidates of highest priority. Of equal ones the newest comes first.
+       [sample](#samples-of-the-selection-split) of it. Each is one line of `state_history.jsonl`: `s3.c0.p1`, or
+       `s3.c0.b1.p1` with several minibatches.
+    5. **Rank.** Explored candidates and children go into the memory with their priority. Then the memory keeps only the
+       `long_term_memory_size` candidates of highest priority. Of equal ones the newest comes first.
 
     The trainer returns the state with the highest mean over all of its scores. Every candidate is kept (`accepted` is
     null). A step costs at most `C·B` minibatch runs, and `C·B·P` model calls and evaluations of children on the whole
     selection split, for `C` candidates, `B` minibatches and `P` proposals.
 
     ### Priority
-    `mean` is the mean of all of a candidate's scores, with those on minibatches. `n` is the number of these scores, `t`
-    the number of the step, and `spread` the highest minus the lowest mean of all candidates. Scores are turned so that
-    higher is better.
+    `mean` is the mean of all of a candidate's scores, including minibatches. `n` is the number of these scores, `t` the
+    number of the step, and `spread` the highest minus the lowest mean of all candidates.
 
     | value | priority |
     |---|---|
@@ -48,45 +45,41 @@ class PrioritySearch:
 
     ### Samples of the selection split
     If `validation_batch` `n` is above 0 and below the size of the selection split, all children of a step are scored on
-    the same `n` examples. They are drawn anew for each step with the job's seed. Means over different samples cannot be
+    the same `n` examples. Each step draws new ones with the job's seed. Means over different samples cannot be
     compared, and the luckiest candidate would win. So at the end of each step the candidate of highest mean is scored
     on the remaining examples, once. This is a line of the history with the reason `leads, judged on all examples`, and
-    its scores count from then on. Only such candidates, and the start, can become the best state, which is the final
-    state too. A step costs up to the rest of the split more. In return, a large split allows more children for the same
-    evaluations. The default is the whole split, as the splits of the shipped tasks are small, and the official score is
-    a mean over the whole split.
+    its scores count from then on. Only such candidates, and the start, can become the best state and the final state. A
+    step costs up to the rest of the split more. In return, a large split allows more children for the same evaluations.
+    The default is the whole split: the splits of the shipped tasks are small, and the official score is a mean over it.
 
     ### Memory
     If `memory_update_frequency` `k` is above 0, explored candidates and children go into a short-term memory, and only
     that is explored. After every `k`-th step it is merged into the long-term memory, and the next step explores that. A
-    forgotten candidate is not explored again. It is still known, so it is not paid for again, and it is still the
-    answer if no other has a higher mean.
+    forgotten candidate is not explored again. It stays known, so it is not paid for again. It is still the answer if no
+    other candidate has a higher mean.
 
-    ### Events
-    `search.step` (explored, children, best, known, and forgotten candidates) · `proposal.dropped` (`unchanged` or
-    `duplicate`, with the candidate it equals) · `proposal.skipped` (no response depends on a trainable parameter), and
-    those of the optimizer.
+    The event `search.step` has the explored, children, best, known, and forgotten candidates.
 
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | the answer is the candidate of highest mean, over validation scores and the minibatches it was explored on | the same; the best state is reported beside it, from means over the whole selection split | means over different examples cannot be compared |
+    | the answer is the candidate of highest mean, over validation scores and its minibatches | the same; the best state is also reported, from means over the whole selection split | means over different examples cannot be compared |
     | the first iteration only collects; `num_steps=1` proposes nothing | every step proposes | all steps are alike |
     | stops when `num_epochs` and `num_steps` are reached, `num_epochs` 1 | the same rule, default 0 | by default `num_steps` is the budget, for data of any size |
     | `num_candidates` 10, `num_proposals` 1 | 2 and 2 | as existing Trace-Bench configs expect |
-    | the start is pushed `num_candidates` times | once | a known state is never explored twice in one step; use `num_proposals` |
+    | pushes the start `num_candidates` times | once | a known state is never explored twice in one step; use `num_proposals` |
     | the best candidate can be in the queue several times | each candidate is in it once | each place in the queue is for another candidate |
-    | duplicates are kept | dropped before they are paid for | |
-    | children are scored on `batch_size × num_batches` examples, drawn anew in each iteration | on all examples, or `validation_batch` of them | the official score is over all of them |
+    | keeps duplicates | drops them before they are paid for | |
+    | scores children on `batch_size × num_batches` examples, drawn again in each iteration | on all examples, or `validation_batch` of them | the official score is over all of them |
     | the candidate of highest mean, over any examples, is the answer | with `validation_batch` only a candidate that was scored on all of them | a lucky sample does not make a better state |
-    | without validation data children are scored on the step's minibatch | on all training data | means over different examples cannot be compared |
-    | explored candidates are validated again in each step | only with `validate_exploration_candidates` | most guides are deterministic, so the scores would be the same |
-    | the start has no validation score until it was explored | it is validated first | a baseline to compare children with |
-    | `time` is said to put the newest first, and its formula the oldest | the formula | |
+    | without validation data scores children on the step's minibatch | on all training data | means over different examples cannot be compared |
+    | validates explored candidates again in each step | only with `validate_exploration_candidates` | most guides are deterministic, so the scores would be the same |
+    | the start has no validation score until it is explored | it is validated first | a baseline for children |
+    | `time` is documented as the newest first, its formula gives the oldest | the formula | |
     | ties and `time` use the wall clock | the order of creation | |
-    | score range (0, 1) unless given | that of the task | |
-    | the heap's array is cut off at a size limit | the candidates of highest priority are kept | cutting a heap's array does not keep the best |
-    | parameters that are not known are ignored | an error | nothing is silently ignored |
+    | score range (0, 1) by default | the task's range | |
+    | cuts off the heap's array at a size limit | keeps the candidates of highest priority | cutting a heap's array does not keep the best |
+    | ignores unknown parameters | an error | nothing is silently ignored |
     """  # noqa: E501  # rows of tables
 
     name = "PrioritySearch"

@@ -24,7 +24,7 @@ from trace_bench.worker.source_scan import parse
 if TYPE_CHECKING:
     from trace_bench.trainers.candidates import Candidate
 
-MAX_TOKENS = Param("max_tokens", 8192, int, "limit on the tokens of one answer", minimum=1)
+MAX_TOKENS = Param("max_tokens", 8192, int, "token limit of an answer", minimum=1)
 TEMPERATURE = Param(
     "temperature",
     None,

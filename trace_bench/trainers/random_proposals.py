@@ -12,13 +12,13 @@ from trace_bench.worker.problem import Parameter, Value
 
 
 class RandomProposals:
-    """Draws every trainable parameter at random and scores the state on the whole selection split. No model is asked.
-    The final state is the best one scored: what blind search finds with the same evaluations.
+    """Draws every trainable parameter at random and scores the state on the whole selection split, without a model. The
+    final state is the best scored one: the result of blind search with the same evaluations.
 
     A number with bounds is drawn uniformly between them. A program with a ladder is the starting one, or the one above
-    or below it. Any other parameter is drawn from its value and its alternatives. Each is as likely as the others. A
-    parameter with neither bounds nor alternatives ends the job with an error:
-    there is nothing to draw it from. Draws depend on the job's seed alone, and a state may be drawn twice.
+    or below it. Any other parameter is drawn from its value and its alternatives, each equally likely. A parameter
+    without bounds and alternatives ends the job with an error. Draws depend on the job's seed alone, and can repeat a
+    state.
 
     A step costs one evaluation of each example of the selection split.
     """

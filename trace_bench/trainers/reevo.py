@@ -88,10 +88,10 @@ NONE = "(none)"
 
 
 class ReEvo:
-    """Searches for one program by evolution, with reflections of the model on what makes a program better.
+    """Searches for one program by evolution. The model reflects on the reasons that make a program better.
 
-    For tasks with one trainable parameter, which is code; others are refused. The algorithm is that of the paper
-    (section 4) and of the authors' published implementation (`reevo.py`), with their numbers as defaults.
+    Tasks must have one trainable parameter, which is code. The algorithm follows the paper (section 4) and the authors'
+    published implementation (`reevo.py`), with their numbers as defaults.
 
     ### What a step does
     The first step asks for `init_size` programs better than the task's initial one, which the prompt shows. Each later
@@ -99,13 +99,14 @@ class ReEvo:
 
     1. **Select** `population_size` pairs, each of them evenly from all pairs of programs with different scores. They are
        drawn from the population and the *elite*, the best program so far, the initial one included. Programs that failed
-       on an example are no parents (`accepted` is false).
-    2. **Reflect and cross over**, for each pair: the model is shown the worse and the better program, in this order, and
-       gives hints (*short-term reflection*). It is shown both again with the hints, and writes a program.
+       on an example are not parents (`accepted` is false).
+    2. **Reflect and cross over**, for each pair: the model sees the worse and the better program, in this order, and
+       gives hints (*short-term reflection*). It sees both again with the hints, and writes a program.
     3. **Reflect on all of them.** The model merges the hints of this step into its *long-term reflection* (event
        `reevo.reflection`).
-    4. **Mutate the elite.** It is shown the elite and the long-term reflection, and writes a program, `mutation_rate`
-       times `population_size` times (rounded down). The elite is then the best of all, offspring of this step included.
+    4. **Mutate the elite.** The model sees the elite and the long-term reflection, and writes a program. It does so
+       `mutation_rate` times `population_size` times (rounded down). The elite is then the best of all, offspring of
+       this step included.
 
     The offspring of the step are the next population. Prompts show no scores.
 
@@ -115,14 +116,14 @@ class ReEvo:
     ### Where it differs from the paper
     | paper, or the authors' implementation | here | why |
     |---|---|---|
-    | ends where no pair has different scores | goes on with mutation alone, and the reflection as it is | a budget is not given up |
-    | an initial program that fails ends the search | is shown, and is no parent | |
-    | a program that is known is evaluated again | joins with its known score (event `proposal.known`), once a step | nothing is paid for twice |
-    | the initial population is asked for at a temperature that is 0.3 higher | at that of all calls | not every model takes it |
+    | ends if no pair has different scores | continues with mutation and the unchanged reflection | a budget is not given up |
+    | an initial program that fails ends the search | is shown, and is not a parent | |
+    | evaluates a known program again | it joins with its known score (event `proposal.known`), once a step | nothing is paid for twice |
+    | the temperature for the initial population is 0.3 higher | is that of all calls | not every model takes it |
     | a task's expert knowledge begins the long-term reflection | it begins empty | tasks have their statement alone |
     | functions are named `_v0`, `_v1`, `_v2` | by the task's name | each block is labelled |
-    | a model of its own may reflect | the job's model does | |
-    | prompts for black-box problems, and parents that beat the initial program there | those of the others | tasks say what they are |
+    | a separate model can reflect | the job's model does | |
+    | prompts for black-box problems, and parents that beat the initial program there | those of the others | tasks are described in their statement |
 
     With an [objective](config.md#objective) of dominance, scores are its weighted sums.
     """  # noqa: E501
@@ -132,11 +133,9 @@ class ReEvo:
     source = "Ye et al., NeurIPS 2024, arXiv:2402.01145"
     params: tuple[Param, ...] = (
         bound("num_steps", 6, "steps: the initial population, then one iteration each"),
-        Param("init_size", 30, int, "programs that the first step asks for", minimum=1),
+        Param("init_size", 30, int, "programs requested in the first step", minimum=1),
         Param("population_size", 10, int, "pairs of parents in an iteration", minimum=1),
-        Param(
-            "mutation_rate", 0.5, float, "mutations of the elite in an iteration, for each pair of parents", minimum=0.0
-        ),
+        Param("mutation_rate", 0.5, float, "mutations of the elite for each pair of parents", minimum=0.0),
         *REQUESTS,
     )
     uses_llm = True

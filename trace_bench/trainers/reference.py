@@ -23,31 +23,35 @@ _HEAD = """# Trainers
 
 A trainer is the search algorithm around an optimizer and a guide. Its parameters go into `params` or
 `params_variants` of the trainer's entry in the config. A parameter that is unknown, or has no effect beside the others,
-is an error before anything starts. `trace-bench trainers NAME` prints the same as this page.
+is an error before any job starts. `also` marks other names of a parameter; other names of trainers are
+[below](#other-names). `trace-bench trainers NAME` prints a section of this page.
 
 **Equal terms.** Every trainer runs on one loop. The loop first scores the start on all examples of the *selection
-split* (the validation data, or the training data of a task without validation data). That is step 0, candidate `seed`,
-the same for each search and paid from the same budget. From then on each evaluated candidate is a line of
-`state_history.jsonl`, with its parents, its score, the best score so far, what had been spent (evaluations, model
-calls, tokens, cost, seconds), and whether the search continues from it and why. Runs of a candidate on minibatches, for
-the prompt of its children, count as evaluations. They are lines only where a trainer's section says so. The best score
-so far is the best mean over *all* examples of the selection split. Candidates that were tried on fewer examples are
-history. A state that was evaluated on an example is not evaluated there again and costs nothing then, whatever a
-section says about costs ([known states](../design/budgets.md#evaluations)). Budgets (`evaluations`, `calls`, `tokens`,
-`usd`, `seconds`) end any search within one step. With a budget, a search to which no number of steps is given goes on
-until the budget ends ([budget](config.md#budget)).
+split*: the validation data, or the training data of a task without validation data. This is step 0, candidate `seed`,
+the same for each search and paid from the same budget.
 
-**Words.** Scores in files and tables are in a task's natural units. Inside a search they are turned so that higher is
-better. `priority` and similar numbers in `state_history.jsonl` are such internal numbers. A candidate is named by its
-place in the search: `s3.c0.p1` is step 3, explored candidate 0, proposal 1. *To explore* a candidate is to run it on a
-minibatch of training examples, to send their feedback back through the graph once, and to write a prompt from it. *To
-judge* a candidate is to score it without a graph. A candidate that fails on an example gets the task's failure score
-there, and the error is the feedback.
+Each evaluated candidate is a line of `state_history.jsonl`. The line has its parents, its score, the best score so far,
+the spending so far (evaluations, model calls, tokens, cost, seconds), and whether the search continues from it and why.
+The best score so far is the best mean over *all* examples of the selection split. Candidates with fewer examples do not
+count for it. Runs of a candidate on minibatches, for the prompt of its children, count as evaluations. They are lines
+only if a trainer's section says so. A state is evaluated on an example once and then costs nothing, in spite of a
+section's costs ([known states](../design/budgets.md#evaluations)).
 
-**Reproducibility.** A search depends on the job's seed, the model's answers and the task alone. No clock is read, ties
-are broken by order of creation, and every model call is named by its slot. `num_threads` lets calls of one step
-overlap. Graph work, evaluations and records stay in slot order. With more than one thread, a budget that runs out in
-the middle of a step may run out at another call. A [replay](../how-to/replay.md) uses the recorded stop.
+Budgets (`evaluations`, `calls`, `tokens`, `usd`, `seconds`) end any search within one step. With a budget, a search
+without a number of steps continues until the budget ends ([budget](config.md#budget)).
+
+**Words.** Scores in files and tables are in a task's natural units. Inside a search higher is always better; `priority`
+and similar numbers in `state_history.jsonl` are such internal numbers. `s3.c0.p1` names a candidate by its place in the
+search: step 3, explored candidate 0, proposal 1. *To explore* a candidate is to run it on a minibatch of training
+examples, to send their feedback back through the graph once, and to write a prompt from it. *To judge* a candidate is
+to score it without a graph. A candidate that fails on an example gets the task's failure score there, and the error is
+the feedback.
+
+**Reproducibility.** A search depends only on the job's seed, the model's answers and the task. It reads no clock, the
+order of creation breaks ties, and each model call has a slot name. With `num_threads` the calls of one step overlap;
+this and `verbose` do not change results.
+Graph work, evaluations and records stay in slot order. With more than one thread, a budget can run out at another call
+of the step. A [replay](../how-to/replay.md) uses the recorded stop.
 
 **Bad answers** cost one proposal, never a job. Each is an event:
 
@@ -60,15 +64,15 @@ the middle of a step may run out at another call. A [replay](../how-to/replay.md
 | `proposal.dropped` | the state is `unchanged`, or a `duplicate` of the named candidate; it is not paid for again |
 | `proposal.skipped` | no response depends on a trainable parameter |
 
-A program that does not compile is a candidate like any other. It fails.
+A program that does not compile is a candidate that fails.
 
 **Unusable answers.** An answer is unusable if nothing can be read from it, or if all its values are rejected. Its event
-names the `kind`: KIND_LIST. An answer that ended at `max_tokens` is `cut_off`, whatever is missing in it. The events
-`summary.unusable` (of a summary of POLCA), `description.unusable` (of a text about a program) and `judge.unusable` (of
-the feedback of `LLMJudge`) have the same fields and count, too. `results`, `show` and the report
-[count them](../how-to/results.md#unusable-answers). Trainers of other packages read answers themselves. Their events
-have the kinds that the adapter can know. OpenTrace does not say why it ignores an answer, so that only answers without
-text and invalid values count there.
+names the `kind`: KIND_LIST. An answer that ended at `max_tokens` is always `cut_off`. The events `summary.unusable` (a
+summary of POLCA), `description.unusable` (a text about a program) and `judge.unusable` (feedback of `LLMJudge`) have
+the same fields and also count. `results`, `show` and the report
+[count them](../how-to/results.md#unusable-answers). Trainers of other packages read answers themselves, and their
+events have only the kinds that the adapter can know. OpenTrace does not report why it ignores an answer, so only
+answers without text and invalid values count there.
 """.replace("KIND_LIST", ", ".join(f"`{kind}` ({words})" for kind, words in KINDS.items()))
 
 
@@ -117,12 +121,12 @@ def page() -> str:
     head = [
         "## Optimizers",
         "The key `optimizer` of a trainer's entry in the config names one, and `optimizer_kwargs` has its arguments.",
-        f"Unknown ones are errors. The default is `{DEFAULT_OPTIMIZER}`: the results of the Trace paper are of it, and",
-        "every trace-opt has it. `OptoPrimeV2` and `OPROv2` are re-implemented here, and need no other trace-opt. A",
-        "proposed value is accepted only if it has the parameter's type and is within its bounds. Nothing is rounded,",
-        "clipped or reformatted. [The graph](../design/graph.md) lists the differences from trace-opt's own",
-        "handling, and their reasons. Trainers of OpenTrace itself have `optimizer_class` instead, with the classes of",
-        "the copy's own `opto.optimizers`.",
+        f"Unknown ones are errors. The default is `{DEFAULT_OPTIMIZER}`, the optimizer of the Trace paper's results.",
+        "Every trace-opt has it. `OptoPrimeV2` and `OPROv2` are re-implemented here, and need no other trace-opt. A",
+        "proposed value must have the parameter's type and be within its bounds. Nothing is rounded, clipped or",
+        "reformatted. [The graph](../design/graph.md) lists the differences from trace-opt's handling, and their",
+        "reasons. Trainers of OpenTrace itself have `optimizer_class` instead, with the classes of the copy's own",
+        "`opto.optimizers`.",
     ]
     parts.append("\n".join(head))
     parts += ["\n".join([f"### {name}", *_optimizer_text(name), "", *_table(ps)]) for name, ps in OPTIMIZERS.items()]
@@ -137,7 +141,7 @@ def _guides() -> list[str]:
     text = (inspect.getdoc(LLMJudge) or "").partition("\n\nArgs:")[0]
     return [
         "## Guides",
-        "The key `guide` of a trainer's entry in the config chooses what writes the feedback for the optimizer, and",
+        "The key `guide` of a trainer's entry in the config names the author of the feedback for the optimizer, and",
         "`guide_kwargs` has its arguments. `default` is the task's own guide. A guide does not change scores.",
         "",
         "### LLMJudge",
@@ -155,7 +159,7 @@ def _optimizer_text(name: str) -> list[str]:
 
 
 def _overview(trainers: Iterable[type[Trainer]]) -> list[str]:
-    lines = ["| trainer | asks a model | takes an optimizer | image layer | what it does |", "|---|---|---|---|---|"]
+    lines = ["| trainer | asks a model | takes an optimizer | image layer | algorithm |", "|---|---|---|---|---|"]
     for trainer in trainers:
         layer = getattr(trainer, "layer", "")
         anchor = trainer.name.lower()
@@ -167,13 +171,10 @@ def _overview(trainers: Iterable[type[Trainer]]) -> list[str]:
 
 
 def _section(trainer: type[Trainer]) -> list[str]:
-    aliases = other_names(trainer.name)
-    also = [f"Also called {', '.join(f'`{alias}`' for alias in aliases)}.", ""] if aliases else []
     lines = [
         f"## {trainer.name}",
         inspect.getdoc(trainer) or trainer.summary,
         "",
-        *also,
         f"Source: {trainer.source}.",
         "",
     ]
@@ -181,12 +182,12 @@ def _section(trainer: type[Trainer]) -> list[str]:
 
 
 def _table(params: Iterable[Param]) -> list[str]:
-    lines = ["| parameter | default | also | meaning |", "|---|---|---|---|"]
+    lines = ["| parameter | default | meaning |", "|---|---|---|"]
     for param in params:
-        aliases = ", ".join(f"`{alias}`" for alias in param.aliases)
+        also = f"; also {', '.join(f'`{alias}`' for alias in param.aliases)}" if param.aliases else ""
         choices = f": {', '.join(f'`{choice}`' for choice in param.choices)}" if param.choices else ""
         when = "".join(f"; only with `{name}` {_words(values)}" for name, values in param.when.items())
-        lines.append(f"| `{param.name}` | {_default(param.default)} | {aliases} | {param.doc}{choices}{when} |")
+        lines.append(f"| `{param.name}` | {_default(param.default)} | {param.doc}{choices}{when}{also} |")
     return lines
 
 
@@ -210,7 +211,7 @@ def _names() -> list[str]:
     lines = ["## Other names", "Names of OpenTrace and of the Trace-Bench prototype resolve to these trainers:", ""]
     rows = (f"| `{alias}` | `{name}`{_preset(alias)} |" for alias, name in ALIASES.items())
     lines += ["| name | trainer |", "|---|---|", *rows, ""]
-    lines += ["These are not available:", "", "| name | why it is not |", "|---|---|"]
+    lines += ["These are not available:", "", "| name | reason |", "|---|---|"]
     return [*lines, *(f"| `{name}` | {reason} |" for name, reason in UNAVAILABLE.items())]
 
 

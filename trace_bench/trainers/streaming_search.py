@@ -19,7 +19,7 @@ _STREAMED = {
         "num_candidates",
         4,
         int,
-        "candidates run in one step: the best one, untested children, and those of highest priority",
+        "candidates run in one step: the best one, untested children, and the highest priorities",
         minimum=2,
         aliases=("ps_candidates",),
     ),
@@ -27,7 +27,7 @@ _STREAMED = {
         "num_proposals",
         1,
         int,
-        "proposals for each pair of candidate and minibatch that is chosen",
+        "proposals for each chosen pair of candidate and minibatch",
         minimum=1,
         aliases=("ps_proposals",),
     ),
@@ -37,28 +37,27 @@ _STREAMED = {
 
 class StreamingPrioritySearch:
     """PrioritySearch that does not evaluate a child when it is proposed. The child goes into the memory untested, with
-    the highest priority. It is scored on the minibatches of the steps that explore it. The same runs give the scores
-    and the feedback for the optimizer. So the search makes many more proposals than PrioritySearch for the same number
-    of evaluations, but decides by fewer scores. It follows `StreamingPrioritySearch` of OpenTrace (experimental).
+    the highest priority. The minibatches of the steps that explore it give its scores and the feedback for the
+    optimizer. So the search makes many more proposals than PrioritySearch for the same number of evaluations, but
+    decides by fewer scores.
 
     ### What a step does
     With `C` candidates, `B` minibatches, `P` proposals and the exploration ratio `r`:
 
-    1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and those of
-       highest priority after it, `C` together. Untested candidates come before all others, the newest first.
+    1. **Explore.** The candidate of highest mean score (unless `use_best_candidate_to_explore` is false), and then the
+       highest priorities, `C` together. Untested candidates come before all others, the newest first.
     2. **Run.** Each on the same `B` minibatches of training data. Each candidate on each minibatch is a line of
        `state_history.jsonl` (split `train`, `reason` `stream`).
-    3. **Report.** The candidate with the highest mean score would be reported if the search ended here. If it was not
-       yet scored on the whole selection split, it is scored now, as a line with the `reason` `report`. These scores
-       count into its mean like all others. Only candidates that were scored on the whole split can become the best
-       state.
+    3. **Report** the candidate with the highest mean score, the result if the search ended here. If it was not yet
+       scored on the whole selection split, it is scored now, as a line with the `reason` `report`. These scores count
+       into its mean. Only candidates that were scored on the whole split can become the best state.
     4. **Choose.** Of the pairs of explored candidate and minibatch, `K = max(1, ⌊C·r / P⌋)` are drawn without
        replacement. The probability of a pair is proportional to `exp(priority / T)`, where `T` is
        `exploration_temperature`. With `T` 0 the pairs of highest priority are chosen, of equal ones the earlier. If
        there are at most `K` pairs, all are chosen.
     5. **Propose.** `P` proposals for each chosen pair. A step makes at most `C·r` children, so that the next step can
        run all of them. If `P` is higher, fewer are proposed, with a warning.
-    6. **Rank.** Explored candidates go back into the memory with their priority, children go in untested.
+    6. **Rank.** Explored candidates return to the memory with their priority, children enter untested.
 
     The priority of a tested candidate is that of [PrioritySearch](#prioritysearch), by `score_function`. `ucb` suits
     this search, as candidates differ in their numbers of runs. The final state is the best one that was reported. A
@@ -67,14 +66,14 @@ class StreamingPrioritySearch:
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | nothing is ever scored on the validation set | the reported candidate is, once | official scores are of the selection split; a lucky minibatch must not become the best state |
+    | scores nothing on the validation set | the reported candidate, once | official scores are of the selection split; a lucky minibatch must not become the best state |
     | `K` grows in the first steps, as there are too few proposals to fill the memory | `K` is fixed | all pairs are chosen then |
     | numpy's global generator chooses | the job's seed | |
     | an untested candidate has the highest possible score as its priority | infinity | it is explored first with any score range |
     """  # noqa: E501  # rows of tables
 
     name = "StreamingPrioritySearch"
-    summary = "PrioritySearch that scores candidates by the stream of minibatches alone, as it explores them."
+    summary = "PrioritySearch that scores candidates only on the minibatches of their exploration."
     source = "OpenTrace (experimental), StreamingPrioritySearch"
     params: tuple[Param, ...] = (
         *(_STREAMED.get(p.name, p) for p in LOOP),
@@ -84,7 +83,8 @@ class StreamingPrioritySearch:
             "exploration_ratio",
             0.5,
             float,
-            "children of one step, as a part of num_candidates; the rest of the next step's runs are of tested ones",
+            "children of one step, as a fraction of `num_candidates`; the next step's other runs are of tested "
+            "candidates",
             minimum=0.0,
             maximum=1.0,
         ),
@@ -92,7 +92,7 @@ class StreamingPrioritySearch:
             "exploration_temperature",
             1.0,
             float,
-            "T of exp(priority / T), the weight of drawing a candidate that gets children; 0: the highest priorities",
+            "T of exp(priority / T), the weight of a candidate in the draw for children; 0: the highest priorities",
             minimum=0.0,
         ),
         *RUNNING,

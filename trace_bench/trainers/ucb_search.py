@@ -23,20 +23,19 @@ class UCBSearch:
     1. **Pick** the state of the buffer with the highest bound, of equal ones the newest.
     2. **Run** it on the next minibatch of `train_batch_size` training examples. These scores count, too.
     3. **Propose.** One backward pass of the whole minibatch, one model call.
-    4. **Score** the proposal on `evaluation_batch_size` examples of the selection split, drawn anew without
+    4. **Score** the proposal on a new sample of `evaluation_batch_size` examples of the selection split, drawn without
        replacement.
     5. **Make room.** If the buffer holds `max_buffer_size` states, the one with the lowest bound leaves it, of equal
        ones the oldest. Then the proposal joins, so that each new state is in the buffer for at least one step
-       (`accepted` is null, as none is rejected). `extra.ucb` is its bound at that time, and `extra.evicted` the state
-       that left.
+       (`accepted` is null). `extra.ucb` is its bound at that time, and `extra.evicted` the state that left.
     6. **Judge.** Every `eval_frequency` steps, and after the last, the state of the buffer with the highest mean, of
        equal ones the newest, is scored on all examples of the selection split, once.
 
-    A state's bound is `mean + c · sqrt(ln T / n) · spread`. This is UCB1 (Auer, Cesa-Bianchi, Fischer, 2002) with `c`
-    in place of `sqrt(2)`. `mean` and `n` are of all its scores so far. `T` is the number of all scores of all states so
-    far, including those that left the buffer. `c` is `ucb_exploration_constant`. `spread` is the highest minus the
-    lowest mean in the buffer. The task's score range is not used: if states differ by 1 on a range of 20, the bonus
-    outweighs every difference, and the states take turns. Scores are turned so that higher is better.
+    A state's bound is `mean + c · sqrt(ln T / n) · spread`. This is UCB1 with `c` (`ucb_exploration_constant`) in place
+    of `sqrt(2)`. `mean` and `n` are of all its scores so far. `T` is the number of all scores of all states so far,
+    including states that left the buffer. `spread` is the highest minus the lowest mean in the buffer. The task's score
+    range is not used: if states differ by 1 on a range of 20, the bonus outweighs every difference, and the states take
+    turns.
 
     The final state is that of step 6. A step costs up to `b + e` evaluations for minibatches of `b` and `e` examples to
     score on, one call, and the judgements.
@@ -45,15 +44,15 @@ class UCBSearch:
     | OpenTrace (`UCBSearchAlgorithm`) | here | why |
     |---|---|---|
     | the bonus is made for scores from 0 to 1 | scaled by the spread of the means in the buffer | a bonus of 1 has no effect on scores up to 1000, and decides alone if they differ by 0.01 |
-    | the start is scored on `evaluation_batch_size` examples | on all: step 0 | the same start for all trainers |
+    | scores the start on `evaluation_batch_size` examples | on all: step 0 | the same start for all trainers |
     | judgements, on test data, do not count into a state's statistics | they are on the selection split and count | all paid scores are used |
-    | a proposal known already joins as another arm | dropped (event `proposal.dropped`) | two arms of one state would not share their scores |
-    | of equal bounds the oldest is picked | the newest | one rule in all trainers |
-    | 100 iterations, minibatches of 2 | 5 and 1 | equal steps for all trainers, unless the config changes them |
+    | a known proposal joins as another arm | is dropped | two arms of one state would not share their scores |
+    | of equal bounds picks the oldest | the newest | |
+    | 100 iterations, minibatches of 2 | 5 and 1 | equal defaults for all trainers |
     """  # noqa: E501
 
     name = "UCBSearch"
-    summary = "Gives each proposal to the state of a buffer with the highest upper confidence bound."
+    summary = "Improves the state of a buffer with the highest upper confidence bound."
     source = "OpenTrace, UCBSearchAlgorithm; UCB1: Auer, Cesa-Bianchi, Fischer, Machine Learning 47, 2002"
     params: tuple[Param, ...] = (
         replace(NUM_STEPS, aliases=("num_search_iterations",)),
@@ -65,7 +64,7 @@ class UCBSearch:
             "evaluation_batch_size",
             20,
             int,
-            "examples of the selection split that a proposal is scored on, a fresh sample each; 0: all",
+            "examples of the selection split for a proposal, a new sample for each; 0: all",
             minimum=0,
         ),
         replace(EVAL_FREQUENCY, when={"evaluation_batch_size": OtherThan((0,))}),

@@ -10,21 +10,21 @@ from trace_bench.trainers.common_params import VERBOSE, bound
 _ISLANDS = {"num_islands": OtherThan((1,))}
 _PARAMS = (
     bound("iterations", 10, "iterations: one program each", aliases=("num_iters",)),
-    Param("num_islands", 5, int, "populations that evolve beside each other", minimum=1),
-    Param("population_size", 1000, int, "programs that are kept, over all islands", minimum=2),
-    Param("archive_size", 100, int, "best programs that exploitation draws parents from", minimum=1),
-    Param("feature_bins", 10, int, "cells of each of the two axes (complexity, diversity) of the grid", minimum=1),
-    Param("migration_interval", 50, int, "generations of an island between two migrations", minimum=1, when=_ISLANDS),
-    Param("migration_rate", 0.1, float, "part of an island that migrates, best first", minimum=0.0, maximum=1.0,
+    Param("num_islands", 5, int, "populations that evolve in parallel", minimum=1),
+    Param("population_size", 1000, int, "programs kept over all islands", minimum=2),
+    Param("archive_size", 100, int, "best programs; exploitation draws parents from them", minimum=1),
+    Param("feature_bins", 10, int, "cells of each axis (complexity, diversity) of the grid", minimum=1),
+    Param("migration_interval", 50, int, "generations of an island between migrations", minimum=1, when=_ISLANDS),
+    Param("migration_rate", 0.1, float, "fraction of an island that migrates, best first", minimum=0.0, maximum=1.0,
           when=_ISLANDS),
     Param("exploration_ratio", 0.2, float, "chance that a parent is any of its island", minimum=0.0, maximum=1.0),
-    Param("exploitation_ratio", 0.7, float, "chance that a parent is of the archive", minimum=0.0, maximum=1.0),
-    Param("num_top_programs", 3, int, "best programs of the island that a prompt shows", minimum=0),
-    Param("num_diverse_programs", 2, int, "other programs that a prompt shows, for inspiration", minimum=0),
-    Param("diff_based_evolution", True, bool, "ask for SEARCH/REPLACE blocks, not for the whole program"),
-    Param("train_batch_size", 1, int, "training examples whose feedback a prompt shows; 0: none", minimum=0,
+    Param("exploitation_ratio", 0.7, float, "chance that a parent is from the archive", minimum=0.0, maximum=1.0),
+    Param("num_top_programs", 3, int, "best programs of the island in a prompt", minimum=0),
+    Param("num_diverse_programs", 2, int, "other programs in a prompt, for inspiration", minimum=0),
+    Param("diff_based_evolution", True, bool, "request SEARCH/REPLACE blocks, not the whole program"),
+    Param("train_batch_size", 1, int, "training examples with feedback in a prompt; 0: none", minimum=0,
           aliases=("batch_size",)),
-    Param("max_tokens", 4096, int, "tokens of an answer at most", minimum=1),
+    Param("max_tokens", 4096, int, "token limit of an answer", minimum=1),
     VERBOSE,
 )  # fmt: skip
 
@@ -35,8 +35,8 @@ class OpenEvolveTrainer:
 
     * **Program**: the trainable parameters as one text. A single text or source is that text. Several parameters, or a
       number, are sections, each below a line `#### NAME ####`. The trainer reads the text and gives the values to the
-      evaluator, which runs candidates in disposable processes. The package's own evaluator would import the program. It
-      is not used, nor are the package's process pool and signal handlers.
+      evaluator, which runs candidates in disposable processes. The package's own evaluator, which would import the
+      program, is not used. Its process pool and signal handlers are not used either.
     * **Step**: an iteration. It costs one call, the selection split, and, with validation data, `train_batch_size`
       training examples for the feedback. As in the package with one worker, as many iterations are under way at a time
       as there are islands (at least 2). So the first ones all begin from the start.
@@ -44,7 +44,7 @@ class OpenEvolveTrainer:
     * **Answers** without a usable program, or without a change, are events, and cost their call. A known program is not
       scored again (`proposal.dropped`).
     * **Random**: the package's modules draw from a generator with the job's seed, and ids are numbered in order.
-    * **Final state**: the package's best program. Of equal ones it is the oldest.
+    * **Final state**: the package's best program, of equal ones the oldest.
 
     | | package | here |
     |---|---|---|
@@ -55,7 +55,7 @@ class OpenEvolveTrainer:
     """
 
     name = "OpenEvolveTrainer"
-    summary = "OpenEvolve: MAP-Elites over whole programs on islands, as the package has it."
+    summary = "OpenEvolve: MAP-Elites over whole programs on islands, by its package."
     source = "package openevolve 0.4.0, after AlphaEvolve (arXiv:2506.13131)"
     params: tuple[Param, ...] = _PARAMS
     uses_llm = True

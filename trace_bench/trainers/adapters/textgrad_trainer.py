@@ -11,19 +11,17 @@ _PARAMS = (
     bound("num_steps", 5, "steps: one minibatch, one backward pass, one update of each parameter"),
     NUM_EPOCHS,
     Param("train_batch_size", 3, int, "examples in a minibatch", minimum=1, aliases=("batch_size",)),
-    Param("constraints", [], list, "sentences that each update has to keep to"),
-    Param(
-        "ensure_improvement", False, bool, "go on with a new state only if its mean on the selection split is better"
-    ),
+    Param("constraints", [], list, "constraints on each update, as sentences"),
+    Param("ensure_improvement", False, bool, "reject a new state whose mean on the selection split is not better"),
     Param(
         "improvement_threshold",
         0.0,
         float,
-        "… by more than this, in the task's units",
+        "improvement of the mean that must be exceeded, in the task's units",
         minimum=0.0,
         when={"ensure_improvement": (True,)},
     ),
-    Param("max_tokens", 2000, int, "tokens of an answer at most", minimum=1),
+    Param("max_tokens", 2000, int, "token limit of an answer", minimum=1),
     VERBOSE,
 )
 
@@ -34,14 +32,14 @@ class TextGradTrainer:
     `TextualGradientDescent` rewrites the parameter with that feedback.
 
     * **Step**: a minibatch of training examples is scored. With *b* examples and *p* parameters, *b·p* calls ask for
-      gradients and *p* calls for updates. Then the new state is judged on the whole selection split. A state that is
-      known already, or equals the one before, is not judged again (`proposal.dropped`).
-    * **Continues** from the new state, better or not. With `ensure_improvement` it does so only if `mean(new) >
-      mean(old) + improvement_threshold`, where higher is better.
-    * **Answers**: an answer without the tags, or whose text is no value of its parameter, leaves the parameter as it
-      is. It is an event and costs its call. An empty gradient is used as it is.
-    * **Random**: minibatches, from the job's seed. Gradients appear in prompts in the order in which they were made.
-      The package keeps them in sets, whose order differs from process to process.
+      gradients and *p* calls for updates. Then the new state is judged on the whole selection split. A known or
+      unchanged state is not judged again (`proposal.dropped`).
+    * **Next state**: the new state, better or not. With `ensure_improvement` it is the next state only if
+      `mean(new) > mean(old) + improvement_threshold`, where higher is better.
+    * **Answers** without the tags, or without a valid value of the parameter, do not change the parameter. Each is an
+      event and costs its call. An empty gradient is used unchanged.
+    * **Random**: minibatches, from the job's seed. Gradients appear in prompts in the order of their creation. The
+      package keeps them in sets, whose order differs from process to process.
     * **Final state**: the best one.
 
     | | package | here |
