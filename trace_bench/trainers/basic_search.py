@@ -35,10 +35,10 @@ class BasicSearch:
     ### Where it differs from OpenTrace
     | OpenTrace (`BasicSearchAlgorithm`) | here | why |
     |---|---|---|
-    | scores on the whole validation set | `validate_examples` can select samples | proposals on large sets are expensive |
+    | scores on the whole validation set | `validate_examples` can select samples | |
     | of equal means the earliest proposal wins, the held state comes last | the newest wins, the held state comes last | |
     | scores a known proposal again | drops it | |
-    | scores the held state in the first step | has its scores from step 0 | the same start for all trainers |
+    | scores the held state in the first step | has its scores from step 0 | |
     """  # noqa: E501
 
     name = "BasicSearch"

@@ -49,12 +49,12 @@ class BeamSearch:
     |---|---|---|
     | `BeamSearch` of experimental is PrioritySearch with a memory of the beam's size | the algorithm of `BeamsearchAlgorithm` | a beam has depths; for the other, use PrioritySearch with `long_term_memory_size` |
     | of equal means the first expanded wins | the newest wins | the search can cross a plateau |
-    | scores a known proposal again; copies can fill the beam | drops it | each place in the beam is for another state |
+    | scores a known proposal again; copies can fill the beam | drops it | |
     | scores a beam once for each time it is listed | once in a depth | |
-    | ignores a failing evaluation | it has the task's failure score, or ends the job | no silent failures |
+    | ignores a failing evaluation | it has the task's failure score, or ends the job | |
     | judges only the final state on all examples | judges the first of the beam too, by `eval_frequency` | a budget can end the search before the last depth |
     | test data every `test_frequency` depths | the selection split | test data is for official scores alone |
-    | appends the history to the feedback | puts it before the prompt | each example has its own feedback |
+    | appends the history to the feedback | puts it before the prompt | |
     """  # noqa: E501
 
     name = "BeamSearch"

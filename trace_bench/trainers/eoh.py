@@ -67,11 +67,11 @@ class EoH:
     |---|---|---|
     | the initial population is complete | each of its programs is tried three times; while the population is empty, the next step tries again | a model that writes no program must not be asked forever |
     | the code reduces the population after each strategy | after each generation, as in the paper | |
-    | parents are drawn with replacement | without | a program shown twice adds nothing |
-    | the thought is in braces | before the code block | braces occur in code |
+    | parents are drawn with replacement | without | |
+    | the thought is in braces | before the code block | |
     | prompts of the code show no scores | show them | as in MCTS-AHD; the order of parents is drawn |
-    | the code asks for `2·N` programs by `i1` | `N` | the size of the population |
-    | the code rounds scores to five digits | compares exact scores | a task's scores have any scale |
+    | the code asks for `2·N` programs by `i1` | `N` | |
+    | the code rounds scores to five digits | compares exact scores | |
 
     This was checked against a copy of the authors' code. `m3`, five parents and ten members were not checked against
     the paper. The task's initial program is step 0 and not a member: the paper starts from nothing. With an

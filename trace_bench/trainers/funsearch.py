@@ -46,8 +46,8 @@ class FunSearch:
        as it has if it has fewer. The probabilities are proportional to `exp(score / T)`, where
        `T = T0 (1 - (n mod N) / N)` for `n` programs on the island, `T0` is `cluster_sampling_temperature_init`, and `N`
        is `cluster_sampling_temperature_period`. From each cluster, draw a program with probability proportional to
-       `exp(-(length - shortest) / (longest + 1e-6))`, lengths in characters. Scores are in the task's units, higher is
-       better. Choose `T0` by the difference of scores that matters.
+       `exp(-(length - shortest) / (longest + 1e-6))`, lengths in characters. Scores are in the task's
+       units, negated if lower is better. Choose `T0` by the difference of scores that matters.
     2. **Ask.** The prompt shows the programs from the worst to the best, with the task's function renamed to `f_v0`,
        `f_v1`, and asks for `f_v2`. It shows no scores and no feedback. `samples_per_prompt` answers are requested.
     3. **Judge** each new program on all examples of the selection split. A program that fails on an example is
@@ -63,14 +63,14 @@ class FunSearch:
     ### Where it differs from the paper
     | paper, or the authors' implementation | here | why |
     |---|---|---|
-    | a model that continues code | a chat model is asked for the next version in a code block | providers offer chat models |
-    | the model writes only the body of one function | the whole program, with imports and helpers | a task's parameter is a whole source |
-    | a reset every four hours | after `reset_period` samples | a search reads no clock |
-    | samplers and evaluators run in parallel | one after the other | the same job gives the same result |
+    | a model that continues code | a chat model is asked for the next version in a code block | |
+    | the model writes only the body of one function | the whole program, with imports and helpers | |
+    | a reset every four hours | after `reset_period` samples | |
+    | samplers and evaluators run in parallel | one after the other | |
     | the score of a signature is the last test's in the code, a mean in the paper | the mean | |
     | a program that fails on some tests keeps its other scores in the code, is discarded in the paper | is discarded | |
     | a program that the island holds already is stored again | is dropped | a copy would make its cluster more likely |
-    | a program of another island is evaluated again | joins with its known scores (event `proposal.known`) | nothing is paid for twice |
+    | a program of another island is evaluated again | joins with its known scores (event `proposal.known`) | |
     """  # noqa: E501
 
     name = "FunSearch"

@@ -85,16 +85,16 @@ class MCTSAHD:
     | paper, or the authors' implementation | here | why |
     |---|---|---|
     | `λ` decays over all evaluations of the run | over `exploration_period` | a larger budget only continues the same search |
-    | a program is described before it is evaluated | once it is a node | other descriptions are never used |
+    | a program is described before it is evaluated | once it is a node | |
     | planting continues until there are `init_size` programs | each of them is tried three times; while the tree is empty, the next step plants again | a model that writes no program must not be asked forever |
     | a description has temperature 0 | the temperature of all calls | not every model takes 0 |
-    | the code draws the parents of `e1` with replacement | without | a program shown twice adds nothing |
-    | a program is a copy if the elite set holds it | if the search knows it, the initial program included | a state is not paid for twice |
+    | the code draws the parents of `e1` with replacement | without | |
+    | a program is a copy if the elite set holds it | if the search knows it, the initial program included | |
     | the code widens for more than the number of children | for at least as many, as in the paper | |
     | in the code `Qmin` and `Qmax` begin at 0 and -10000 | are those of the tree | scores can have any sign |
     | a time-out ends an action | counts as a failure, after which the model is asked again | |
-    | scores are rounded to five digits | are exact | a task's scores have any scale |
-    | the design idea is in braces | before the code block | braces occur in code |
+    | scores are rounded to five digits | are exact | |
+    | the design idea is in braces | before the code block | |
 
     The task's initial program is step 0, and not a node of the tree: the paper starts from nothing. With an
     [objective](config.md#objective) of dominance, scores are its weighted sums.

@@ -40,11 +40,11 @@ class Minibatch:
     | OpenTrace (`MinibatchAlgorithm`) | here | why |
     |---|---|---|
     | `ensure_improvement` accepts a score above the old one *minus* the threshold | plus the threshold | a threshold is the required improvement |
-    | `ensure_improvement` is on in some versions, off in others | off by default | the plain algorithm has no such check |
+    | `ensure_improvement` is on in some versions, off in others | off by default | |
     | judges on test data | on the selection split | test data is for official scores alone |
     | `num_epochs` 1 | `num_steps` 5, more with `num_epochs` | one rule for all trainers: equal steps for data of any size |
     | the last state is the result | the best judged one is also reported | |
-    | scores every judgement again | judges a state once | a second judgement gives the same score |
+    | scores every judgement again | judges a state once | |
     """  # noqa: E501
 
     name = "Minibatch"

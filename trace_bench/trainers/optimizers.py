@@ -31,7 +31,7 @@ _ANCESTORS = Param(
     "past (variables, feedback) pairs of a candidate's ancestors in the prompt",
     minimum=0,
 )
-_ORDER = "choice of pairs: score, the best ones, best last; time, the latest ones, oldest first"
+_ORDER = "choice of pairs: `score`, the best ones, best last; `time`, the latest ones, oldest first"
 _MAX_VALUE_CHARS = Param(
     "max_value_chars",
     2000,
@@ -85,8 +85,8 @@ answers `{"reasoning", "answer", "suggestion": {variable: value}}`. A proposal c
                 "generation_technique",
                 "temperature_variation",
                 str,
-                "addition to the prompt of a later call: temperature_variation, none; self_refinement, the previous "
-                "answer, to improve; iterative_alternatives, all previous answers, to differ from",
+                "addition to the prompt of a later call: `temperature_variation`, none; `self_refinement`, the "
+                "previous answer, to improve; `iterative_alternatives`, all previous answers, to differ from",
                 choices=("temperature_variation", "self_refinement", "iterative_alternatives"),
                 when={"num_responses": OtherThan((1,))},
             ),
@@ -94,8 +94,8 @@ answers `{"reasoning", "answer", "suggestion": {variable: value}}`. A proposal c
                 "selection_technique",
                 "best_of_n",
                 str,
-                "choice: best_of_n, by the model, in one more call; majority, the most frequent state; last, the "
-                "last usable answer",
+                "choice: `best_of_n`, by the model, in one more call; `majority`, the most frequent state; `last`, "
+                "the last usable answer",
                 choices=("best_of_n", "majority", "last"),
                 when={"num_responses": OtherThan((1,))},
             ),

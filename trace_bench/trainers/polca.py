@@ -60,8 +60,8 @@ class POLCA:
     | the summarizer can use another model than the optimizer | the job's model | the same |
     | summaries also cover rollouts on validation data | training data alone | examples that select candidates must not teach them |
     | draws one rollout with a score above 0 and one at or below 0 | the best and the worst | scores have no common zero |
-    | makes the summary after the step's minibatches ran | before | a prompt is written while its graph exists |
-    | ignores an error of the model | a provider's failure fails the job; an unusable answer is an event | an outage is not a part of a search |
+    | makes the summary after the step's minibatches ran | before | |
+    | ignores an error of the model | a provider's failure fails the job; an unusable answer is an event | |
     """  # noqa: E501  # rows of tables
 
     name = "POLCA"
@@ -83,7 +83,7 @@ class POLCA:
             "embedding_model",
             "none",
             str,
-            "distance of candidates: of their values (none), or of embeddings by the job's model",
+            "distance of candidates: of values (`none`), or of embeddings by the job's model (`job`)",
             choices=("none", "job"),
             when={"epsilon": OtherThan((0,))},
         ),

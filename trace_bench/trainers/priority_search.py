@@ -63,23 +63,21 @@ class PrioritySearch:
     ### Where it differs from OpenTrace
     | OpenTrace (experimental) | here | why |
     |---|---|---|
-    | the answer is the candidate of highest mean, over validation scores and its minibatches | the same; the best state is also reported, from means over the whole selection split | means over different examples cannot be compared |
-    | the first iteration only collects; `num_steps=1` proposes nothing | every step proposes | all steps are alike |
+    | the answer is the candidate of highest mean, over validation scores and its minibatches | the same, with `validation_batch` only if it was scored on all examples; the best state is also reported, from means over the whole selection split | means over different examples cannot be compared |
+    | the first iteration only collects; `num_steps=1` proposes nothing | every step proposes | |
     | stops when `num_epochs` and `num_steps` are reached, `num_epochs` 1 | the same rule, default 0 | by default `num_steps` is the budget, for data of any size |
-    | `num_candidates` 10, `num_proposals` 1 | 2 and 2 | as existing Trace-Bench configs expect |
+    | `num_candidates` 10, `num_proposals` 1 | 2 and 2 | |
     | pushes the start `num_candidates` times | once | a known state is never explored twice in one step; use `num_proposals` |
-    | the best candidate can be in the queue several times | each candidate is in it once | each place in the queue is for another candidate |
+    | the best candidate can be in the queue several times | each candidate is in it once | |
     | keeps duplicates | drops them before they are paid for | |
     | scores children on `batch_size × num_batches` examples, drawn again in each iteration | on all examples, or `validation_batch` of them | the official score is over all of them |
-    | the candidate of highest mean, over any examples, is the answer | with `validation_batch` only a candidate that was scored on all of them | a lucky sample does not make a better state |
     | without validation data scores children on the step's minibatch | on all training data | means over different examples cannot be compared |
     | validates explored candidates again in each step | only with `validate_exploration_candidates` | most guides are deterministic, so the scores would be the same |
-    | the start has no validation score until it is explored | it is validated first | a baseline for children |
+    | the start has no validation score until it is explored | it is validated first | |
     | `time` is documented as the newest first, its formula gives the oldest | the formula | |
     | ties and `time` use the wall clock | the order of creation | |
     | score range (0, 1) by default | the task's range | |
     | cuts off the heap's array at a size limit | keeps the candidates of highest priority | cutting a heap's array does not keep the best |
-    | ignores unknown parameters | an error | nothing is silently ignored |
     """  # noqa: E501  # rows of tables
 
     name = "PrioritySearch"

@@ -116,14 +116,14 @@ class ReEvo:
     ### Where it differs from the paper
     | paper, or the authors' implementation | here | why |
     |---|---|---|
-    | ends if no pair has different scores | continues with mutation and the unchanged reflection | a budget is not given up |
+    | ends if no pair has different scores | continues with mutation and the unchanged reflection | |
     | an initial program that fails ends the search | is shown, and is not a parent | |
-    | evaluates a known program again | it joins with its known score (event `proposal.known`), once a step | nothing is paid for twice |
+    | evaluates a known program again | it joins with its known score (event `proposal.known`), once a step | |
     | the temperature for the initial population is 0.3 higher | is that of all calls | not every model takes it |
-    | a task's expert knowledge begins the long-term reflection | it begins empty | tasks have their statement alone |
-    | functions are named `_v0`, `_v1`, `_v2` | by the task's name | each block is labelled |
+    | a task's expert knowledge begins the long-term reflection | it begins empty | |
+    | functions are named `_v0`, `_v1`, `_v2` | by the task's name | |
     | a separate model can reflect | the job's model does | |
-    | prompts for black-box problems, and parents that beat the initial program there | those of the others | tasks are described in their statement |
+    | prompts for black-box problems, and parents that beat the initial program there | those of the others | |
 
     With an [objective](config.md#objective) of dominance, scores are its weighted sums.
     """  # noqa: E501

@@ -48,10 +48,10 @@ to score it without a graph. A candidate that fails on an example gets the task'
 the feedback.
 
 **Reproducibility.** A search depends only on the job's seed, the model's answers and the task. It reads no clock, the
-order of creation breaks ties, and each model call has a slot name. With `num_threads` the calls of one step overlap;
-this and `verbose` do not change results.
-Graph work, evaluations and records stay in slot order. With more than one thread, a budget can run out at another call
-of the step. A [replay](../how-to/replay.md) uses the recorded stop.
+order of creation breaks ties, and each model call has a slot name. With `num_threads` the calls of one step overlap.
+Graph work, evaluations and records stay in slot order. `num_threads` and `verbose` do not change results, with one
+exception: with more than one thread, a budget can run out at another call of the step. A
+[replay](../how-to/replay.md) uses the recorded stop.
 
 **Bad answers** cost one proposal, never a job. Each is an event:
 
@@ -62,7 +62,7 @@ of the step. A [replay](../how-to/replay.md) uses the recorded stop.
 | `proposal.unknown_variables` | the answer names variables that do not exist |
 | `proposal.terminate` | the model proposes no change |
 | `proposal.dropped` | the state is `unchanged`, or a `duplicate` of the named candidate; it is not paid for again |
-| `proposal.skipped` | no response depends on a trainable parameter |
+| `proposal.skipped` | no model call: no response depends on a trainable parameter, or (GEPA) all scores are the best |
 
 A program that does not compile is a candidate that fails.
 
@@ -73,7 +73,7 @@ the same fields and also count. `results`, `show` and the report
 [count them](../how-to/results.md#unusable-answers). Trainers of other packages read answers themselves, and their
 events have only the kinds that the adapter can know. OpenTrace does not report why it ignores an answer, so only
 answers without text and invalid values count there.
-""".replace("KIND_LIST", ", ".join(f"`{kind}` ({words})" for kind, words in KINDS.items()))
+""".replace("KIND_LIST", ", ".join(f"`{kind}`" for kind in KINDS))
 
 
 def described(trainer: type[Trainer] | None, name: str = "") -> dict[str, Any]:
@@ -185,8 +185,10 @@ def _table(params: Iterable[Param]) -> list[str]:
     lines = ["| parameter | default | meaning |", "|---|---|---|"]
     for param in params:
         also = f"; also {', '.join(f'`{alias}`' for alias in param.aliases)}" if param.aliases else ""
-        choices = f": {', '.join(f'`{choice}`' for choice in param.choices)}" if param.choices else ""
-        when = "".join(f"; only with `{name}` {_words(values)}" for name, values in param.when.items())
+        unnamed = [f"`{choice}`" for choice in param.choices or () if f"`{choice}`" not in param.doc]
+        choices = f": {', '.join(unnamed)}" if unnamed else ""
+        beside = " and ".join(f"`{name}` {_words(values)}" for name, values in param.when.items())
+        when = f"; only with {beside}" if beside else ""
         lines.append(f"| `{param.name}` | {_default(param.default)} | {param.doc}{choices}{when}{also} |")
     return lines
 

@@ -44,11 +44,11 @@ class UCBSearch:
     | OpenTrace (`UCBSearchAlgorithm`) | here | why |
     |---|---|---|
     | the bonus is made for scores from 0 to 1 | scaled by the spread of the means in the buffer | a bonus of 1 has no effect on scores up to 1000, and decides alone if they differ by 0.01 |
-    | scores the start on `evaluation_batch_size` examples | on all: step 0 | the same start for all trainers |
+    | scores the start on `evaluation_batch_size` examples | on all: step 0 | |
     | judgements, on test data, do not count into a state's statistics | they are on the selection split and count | all paid scores are used |
     | a known proposal joins as another arm | is dropped | two arms of one state would not share their scores |
     | of equal bounds picks the oldest | the newest | |
-    | 100 iterations, minibatches of 2 | 5 and 1 | equal defaults for all trainers |
+    | 100 iterations, minibatches of 2 | 5 and 1 | |
     """  # noqa: E501
 
     name = "UCBSearch"
