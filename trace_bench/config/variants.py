@@ -60,7 +60,7 @@ def resolve_variants(config: RunConfig, trainers: Mapping[str, type[Trainer]], p
     for index, entry in enumerate(config.trainers):
         if entry.id not in trainers:
             where = config.source.where(("trainers", index, "id"))
-            problems.append(f"{where}: there is no trainer {entry.id!r}{hint(entry.id, trainers)}")
+            problems.append(f"{where}: unknown trainer {entry.id!r}{hint(entry.id, trainers)}")
             continue
         classes.append(trainers[entry.id])
         _logger_takes_nothing(config, index, problems)
