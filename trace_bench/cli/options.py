@@ -143,7 +143,7 @@ HostsOf = Annotated[
 ]
 Roots = Annotated[
     list[Path] | None,
-    Option("--root", metavar="FOLDER", callback=folders, help="Read task folders here too; may be repeated."),
+    Option("--root", metavar="FOLDER", callback=folders, help="Read task folders here too; can be repeated."),
 ]
 DataRoot = Annotated[
     str | None,

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from trace_bench.execution.validate import ProblemCheck
 
 ProgramFiles = Annotated[
-    list[Path] | None, Option("--program", metavar="FILE", help="Run this program of yours too; may be repeated.")
+    list[Path] | None, Option("--program", metavar="FILE", help="Run this program of yours too; can be repeated.")
 ]
 Arguments = Annotated[
     list[str] | None,
-    Option("--set", metavar="NAME=VALUE", help="Give tasks that take it this argument; may be repeated."),
+    Option("--set", metavar="NAME=VALUE", help="Give tasks that take it this argument; can be repeated."),
 ]
 
 

@@ -34,13 +34,13 @@ def evaluate(
     ] = None,
     values: Annotated[
         list[str] | None,
-        Option("--set", metavar="NAME=VALUE", help="Set this trainable parameter; may be repeated."),
+        Option("--set", metavar="NAME=VALUE", help="Set this trainable parameter; can be repeated."),
     ] = None,
     split: Annotated[str, Option(metavar="SPLIT", help="Use the train, validation or test examples.")] = "validation",
     seed: Annotated[int, Option(metavar="SEED", parser=whole_number, help="Take the examples of this seed.")] = 123,
     argument: Annotated[
         list[str] | None,
-        Option("--argument", metavar="NAME=VALUE", help="Give the task this argument; may be repeated."),
+        Option("--argument", metavar="NAME=VALUE", help="Give the task this argument; can be repeated."),
     ] = None,
     model: Annotated[
         str | None,

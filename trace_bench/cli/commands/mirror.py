@@ -31,7 +31,7 @@ def mirror(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Copy a run to an MLflow server, or to event files for TensorBoard. Again, it adds what is new.
+    """Copy a run to an MLflow server, or to event files for TensorBoard. A second time, MLflow gets only new jobs.
 
     Example: trace-bench mirror mlflow latest
     """

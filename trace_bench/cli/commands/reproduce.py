@@ -29,7 +29,7 @@ def reproduce(  # long, as it has many options
         str | None, Option(metavar="CONDITIONS", help="Make only those jobs again, as in task=llm4ad:*,seed=1|2.")
     ] = None,
     job: Annotated[
-        list[str] | None, Option("--job", "--jobs", metavar="JOB", help="Make this job again; may be repeated.")
+        list[str] | None, Option("--job", "--jobs", metavar="JOB", help="Make this job again; can be repeated.")
     ] = None,
     workers: Annotated[
         int | None,
@@ -42,7 +42,7 @@ def reproduce(  # long, as it has many options
         Option(metavar="NAME", help="Use auto, docker, modal or local (unprotected), whatever the run used."),
     ] = None,
     allow_weaker: Annotated[
-        list[str] | None, Option(metavar="CONTROL", help="Do without this control of sandboxes; may be repeated.")
+        list[str] | None, Option(metavar="CONTROL", help="Do without this control of sandboxes; can be repeated.")
     ] = None,
     no_pull: Annotated[
         bool, Option("--no-pull", help="Make images from the recipes here, and pull none that the run names.")

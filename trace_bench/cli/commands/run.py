@@ -32,7 +32,7 @@ Tasks = Annotated[
         "--task",
         "-t",
         metavar="TASK",
-        help="Run this task, or all that a pattern or tag selects; may be repeated.",
+        help="Run this task, or all that a pattern or tag selects; can be repeated.",
         autocompletion=complete.tasks,
     ),
 ]
@@ -42,7 +42,7 @@ Trainers = Annotated[
         "--trainer",
         "-T",
         metavar="TRAINER",
-        help="Run this trainer; may be repeated.",
+        help="Run this trainer; can be repeated.",
         autocompletion=complete.trainers,
     ),
 ]
