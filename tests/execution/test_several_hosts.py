@@ -90,10 +90,15 @@ def test_jobs_fill_the_slots_of_all_hosts(hosts: Bench) -> None:
 def test_jobs_of_a_host_that_goes_away_move_on_at_once(hosts: Bench) -> None:
     met = placed(hosts)
     first = first_of(hosts)  # it is on host a
-    hosts.backend.script = lambda job_id, number: Script(ends="hangs" if (job_id, number) == (first, 1) else "done")
-    went = threading.Timer(0.4, lambda: hosts.backend.away.update(a=FOREVER))
+
+    def script(job_id: str, number: int) -> Script:
+        if (job_id, number) != (first, 1):
+            return Script()
+        threading.Timer(0.4, lambda: hosts.backend.away.update(a=FOREVER)).start()
+        return Script(ends="hangs")
+
+    hosts.backend.script = script
     began = time.monotonic()
-    went.start()
     result = hosts.run()
     assert result.ok and time.monotonic() - began < 8
     assert attempts(result.layout, first) == [(1, "failed"), (2, "ok")]
@@ -145,8 +150,14 @@ def test_with_none_left_for_too_long_the_run_ends(hosts: Bench, monkeypatch: pyt
 
 def test_without_retries_the_loss_of_its_host_is_the_end_of_a_job(hosts: Bench) -> None:
     first = first_of(hosts)
-    hosts.backend.script = lambda job_id, number: Script(ends="hangs" if job_id == first else "done")
-    threading.Timer(0.3, lambda: hosts.backend.away.update(a=FOREVER)).start()
+
+    def script(job_id: str, number: int) -> Script:
+        if job_id != first:
+            return Script()
+        threading.Timer(0.3, lambda: hosts.backend.away.update(a=FOREVER)).start()
+        return Script(ends="hangs")
+
+    hosts.backend.script = script
     result = hosts.run(retries=0)
     failed = {row.job_id: row.failure_kind for row in result.rows if row.status == "failed"}
     assert first in failed and set(failed.values()) == {"engine_gone"}
