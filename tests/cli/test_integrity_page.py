@@ -11,7 +11,7 @@ from tests.integration.cli import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "design" / "integrity.md").read_text(encoding="utf-8")
 CITED = sorted(set(re.findall(r"`(tests/[\w/]+(?:\.py)?(?:::\w+)?)`", PAGE)))
-ATTACKS = re.search(r"^\| what others met .*?(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
+ATTACKS = re.search(r"^\| attack seen elsewhere .*?(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("cited", [name for name in CITED if not name.startswith("tests/adversarial")])
