@@ -438,14 +438,15 @@ def _converse(lab: Lab, count: int, *, cuts: int, load: str) -> None:
         while theirs is None:
             data = connection.read(PATIENCE)
             assert data is not None, f"nothing came within {PATIENCE:g} s"
-            for message in filter(connection.accept, connection.decode(data)):
+            messages = list(connection.decode(data))
+            for message in filter(connection.accept, messages):
                 if message.type == "tick":
                     ours, taken = zlib.crc32(b"%d" % int(message.header["k"]), ours), taken + 1
                 elif message.type == "end":
                     theirs = int(message.header["digest"])
             connection.acknowledge()
-            if not data or theirs is not None or made == cuts or taken < places[made]:
-                continue  # a stream that has brought nothing is not cut: the connection gives up after several of them
+            if not messages or theirs is not None or made == cuts or taken < places[made]:
+                continue  # only a stream that has brought a message is cut: a connection gives up after several others
             if made <= connection.reconnections:  # each stream is cut once
                 made += 1
                 cut(connection.stream)
